@@ -1,0 +1,72 @@
+"""The anchor: where each log's head was, kept in a file outside the data file (R60).
+
+A chain shows that nothing inside it was changed. It cannot show that its end was cut off, or that the whole file is an
+older copy: for that something must be remembered elsewhere. The anchor is one small JSON file, replaced atomically
+(write, fsync, rename, fsync of the folder) after each append, so it may lag by one append but never leads: a head behind
+the anchor, or another digest at the anchor's seq, is damage.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from lineal.errors import Corrupt, Unavailable
+
+
+class AnchorFile:
+    """Heads by session: `{"session": [seq, digest, epoch]}`."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[str, tuple[int, str, int]]:
+        """Raises `Corrupt` for a file that is no anchor, `Unavailable` for one that cannot be read."""
+        try:
+            text = self.path.read_text()
+        except FileNotFoundError:
+            return {}
+        except OSError as e:
+            raise Unavailable(f"anchor {self.path}", e, "make it readable, or open without an anchor") from e
+        try:
+            return {name: (int(seq), str(digest), int(epoch)) for name, (seq, digest, epoch) in json.loads(text).items()}
+        except (ValueError, TypeError, AttributeError) as e:
+            raise Corrupt("", 0, "an anchor file", f"{self.path}: {e}", "unreadable anchor") from e
+
+    def check(self, session: str, head: int, digest_at: Callable[[int], str | None]) -> None:
+        """Raise `Corrupt` if the log ends before the anchor, or is not the log that was anchored."""
+        known = self.read().get(session)
+        if known is None:
+            return
+        seq, digest, _ = known
+        if head < seq:
+            raise Corrupt(session, head + 1, f"a head at seq {seq} or above", f"head {head}", "cut tail or old copy restored")
+        found = digest_at(seq)
+        if found != digest:
+            raise Corrupt(session, seq, digest[:16], str(found)[:16], "other history than the anchored one")
+
+    def move(self, session: str, seq: int, digest: str, epoch: int) -> None:
+        """Remember the new head durably. Another process's newer head is not set back."""
+        with self._lock:
+            heads = self.read()
+            if heads.get(session, (0, "", 0))[0] > seq:
+                return
+            heads[session] = (seq, digest, epoch)
+            fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.{threading.get_ident()}.new")
+            try:
+                with open(fresh, "w") as f:
+                    json.dump(heads, f)
+                    f.flush()
+                    os.fsync(f.fileno())
+                os.replace(fresh, self.path)
+                folder = os.open(self.path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+            except OSError as e:
+                raise Unavailable(f"anchor {self.path}", e, "make its folder writable; the entry itself is durable") from e

@@ -1,0 +1,205 @@
+"""Entry <-> bytes: one canonical form, a digest chained to the entry before, a format version from day one.
+
+    body      = canonical JSON of the entry, with "v" (format version) and "kind" first
+    inner(n)  = H(salt(n), body(n))
+    digest(n) = H(digest(n-1), header(n), inner(n))        digest(0) = H("lineal", session name)
+    header(n) = seq, kind, generation, size of the body, unique key, lookup keys
+
+The chain runs over digests, not over bytes, so that a purge can drop salt and body while the chain still verifies;
+without the random salt nobody can confirm a guess of what stood there. The header is in the chain, so that a changed
+column is as visible as a changed body.
+
+JSON is written without ASCII escapes and encoded with `surrogatepass`: a lone surrogate, two of them side by side,
+NUL and a literal backslash-u0000 all come back as they went in (R7). Keys of a message keep the order they were given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from lineal.engines import Row
+from lineal.entries import (
+    ENTRY_TYPES,
+    CheckpointTaken,
+    CompactionCommitted,
+    EffectIntended,
+    EffectResolved,
+    EffectSettled,
+    Entry,
+    Forked,
+    PruneBegun,
+    PurgeBegun,
+    RolledBack,
+    TurnAppended,
+    Unknown,
+)
+from lineal.errors import Corrupt, PolicyError, Unavailable, Verdict
+
+FORMAT = 1
+SALT_BYTES = 16
+_TYPES: dict[str, type[Entry]] = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
+
+
+def to_json(value: Any) -> bytes:
+    """Canonical bytes of a JSON value. Raises `ValueError` for what JSON cannot hold."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "surrogatepass")
+
+
+def from_json(data: bytes) -> Any:
+    return json.loads(data.decode("utf-8", "surrogatepass"))
+
+
+def sorted_json(value: Any) -> bytes:
+    """Canonical bytes with sorted keys: for digests of what has no order of its own (a tool's arguments)."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=repr)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def digest(*parts: bytes) -> bytes:
+    """32 bytes over the parts; their borders are part of what is hashed."""
+    h = hashlib.blake2b(digest_size=32)
+    for part in parts:
+        h.update(len(part).to_bytes(8, "big"))
+        h.update(part)
+    return h.digest()
+
+
+def arguments_digest(arguments: Any) -> str:
+    """32 hex digits over a tool's canonical arguments: equal for equal arguments in any key order."""
+    return digest(sorted_json(arguments)).hex()[:32]
+
+
+def refuse_unless_json(value: Any, where: str = "message") -> None:
+    """Raise `PolicyError` naming the first place that JSON could not give back exactly (R7)."""
+    stack = [(value, where, 0)]
+    while stack:
+        item, place, depth = stack.pop()
+        if item is None or isinstance(item, str | bool | int):
+            continue
+        if isinstance(item, float) and item - item == 0:
+            continue
+        if depth >= 200:
+            raise _not_json(place, "is nested deeper than 200 levels")
+        if isinstance(item, dict):
+            for key, child in item.items():
+                if not isinstance(key, str):
+                    raise _not_json(place, f"has the key {key!r}, which is not a string")
+                stack.append((child, f"{place}[{key!r}]", depth + 1))
+        elif isinstance(item, list):
+            stack.extend((child, f"{place}[{i}]", depth + 1) for i, child in enumerate(item))
+        else:
+            raise _not_json(place, f"is {item!r:.60} of type {type(item).__name__}, which JSON cannot give back exactly")
+
+
+def _not_json(place: str, why: str) -> PolicyError:
+    return PolicyError(
+        Verdict("append", "not_json", message=f"{place} {why}.", remedy="pass plain dict, list, str, int, finite float, bool or None")
+    )
+
+
+def encode(entry: Entry) -> bytes:
+    if isinstance(entry, Unknown):
+        return entry.raw
+    fields = msgspec.to_builtins(entry)
+    return to_json({"v": FORMAT, "kind": fields.pop("kind"), **fields})
+
+
+def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:
+    """The entry in `data`. Raises `Corrupt` for bytes that are no entry, `Unavailable` for a newer format or an unknown kind."""
+    try:
+        fields = from_json(data)
+        version, kind = fields.pop("v"), fields["kind"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise Corrupt(session, seq, "an entry", f"bytes that are none ({e})", "unreadable entry") from e
+    if isinstance(kind, str) and kind.startswith("x."):
+        return Unknown(name=kind, raw=data)
+    if version != FORMAT or kind not in _TYPES:
+        raise Unavailable(
+            f"session {session!r}, seq {seq}: entry of kind {kind!r}, format {version}",
+            f"this version reads format {FORMAT}",
+            "upgrade lineal; the entry was left as it is",
+        )
+    try:
+        return msgspec.convert(fields, _TYPES[kind])
+    except msgspec.ValidationError as e:
+        raise Corrupt(session, seq, f"an entry of kind {kind}", str(e), "unreadable entry") from e
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
+    """(unique key, lookup keys). `branch` counts the rollbacks before: a turn left behind may be said again."""
+    match entry:
+        case TurnAppended():
+            return f"turn:{branch}:{entry.id}", (f"turn:{entry.id}",)
+        case EffectIntended():
+            return f"intent:{entry.key}:{entry.attempt}", (f"effect:{entry.key}", lookalike_key(entry.tool, entry.arguments))
+        case EffectSettled() | EffectResolved():
+            return None, (f"effect:{entry.key}",)
+        case CheckpointTaken():
+            return f"checkpoint:{entry.id}", ("checkpoint",)
+        case CompactionCommitted():
+            return f"request:{entry.request_id}", ("compaction", f"generation:{entry.generation}")
+        case RolledBack():
+            return None, ("rollback",)
+        case Forked():
+            return None, ("prune", "purge")
+        case PruneBegun():
+            return None, ("prune",)
+        case PurgeBegun():
+            return None, ("purge",)
+        case _:
+            return None, ()
+
+
+def lookalike_key(tool: str, arguments: str) -> str:
+    return f"call:{tool}:{arguments}"
+
+
+def seed(session: str) -> bytes:
+    """digest(0) of a session's chain: a row of another session cannot link to it."""
+    return digest(b"lineal", session.encode("utf-8", "surrogatepass"))
+
+
+def seal(before: bytes, seq: int, generation: int, entry: Entry, salt: bytes, branch: int) -> Row:
+    """The row of `entry` at `seq`, chained to the digest `before`."""
+    body = encode(entry)
+    kind = entry.name if isinstance(entry, Unknown) else str(entry.__struct_config__.tag)
+    unique, keys = keys_of(entry, branch)
+    inner = digest(salt, body)
+    return Row(
+        seq,
+        kind,
+        generation,
+        len(body),
+        salt,
+        body,
+        inner,
+        link(before, seq, kind, generation, len(body), unique, keys, inner),
+        unique,
+        keys,
+    )
+
+
+def link(before: bytes, seq: int, kind: str, generation: int, size: int, unique: str | None, keys: Sequence[str], inner: bytes) -> bytes:
+    header = to_json([seq, kind, generation, size, unique, list(keys)])
+    return digest(before, header, inner)
+
+
+def relink(rows: Iterable[Row], before: bytes) -> list[Row]:
+    """The same rows chained to another beginning (a fork's copy): bodies, salts and inner digests stay.
+
+    Across a hole the chain goes on with the digest before it; the fork declares the hole so.
+    """
+    out: list[Row] = []
+    for r in rows:
+        chained = link(before, r.seq, r.kind, r.generation, r.size, r.unique, r.keys, r.inner)
+        out.append(Row(r.seq, r.kind, r.generation, r.size, r.salt, r.body, r.inner, chained, r.unique, r.keys))
+        before = chained
+    return out

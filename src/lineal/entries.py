@@ -1,0 +1,370 @@
+"""Everything that can stand in a log. Frozen structs, no behaviour beyond what their fields say.
+
+A log is one sequence of entries, `seq` = 1, 2, 3, ... (the records call it `lineage_seq`). What an entry *means* is
+said once, in `lineage.py`; how it is written as bytes, in `codec.py`. Times (`at`, seconds since 1970) are kept for
+people; nothing is ever ordered or decided by them, except that a lease of another machine ends by its deadline.
+
+| kind | says |
+|---|---|
+| `turn` | a message was said; its calls and results, size in tokens and bytes |
+| `compaction_begun` | a summary of these turns is being written, by this holder, until this deadline |
+| `compaction_committed` | these turns are now stood for by this node (a summary, or a lossless spill) |
+| `compaction_aborted` | that compaction did not happen |
+| `evicted` | a host dropped these turns from the view, with nothing in their place |
+| `suspended` | compaction stopped making progress; the numbers |
+| `checkpoint` | the fold at the seq before was materialised, with this digest |
+| `rolled_back` | the view is again what it was at that seq |
+| `forked` | this log is a copy of that one up to here |
+| `effect_intended`, `effect_settled`, `effect_resolved` | something is about to be done to the world; how it ended; what was found out |
+| `pinned`, `unpinned` | keep this turn, or this text, verbatim |
+| `usage` | what the provider counted for the view |
+| `prune_begun`, `prune_finished` | these raw rows are being dropped; are gone |
+| `purge_begun`, `purge_finished` | these entries' content is being erased; is gone |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Struct(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of all values in a log: immutable; a field at its default takes no bytes."""
+
+
+class Entry(Struct, tag_field="kind", kw_only=True):
+    """Something that stands in a log."""
+
+    at: float = 0.0
+
+
+# --- values inside entries -------------------------------------------------------------------------------------------
+
+
+class Turn(Struct):
+    """One message as callers see it: `message` is exactly what was given; `digest` (hex) is over its stored bytes.
+
+    `tokens` is what the view shows of it, before calibration by reported usage.
+    """
+
+    seq: int
+    id: str
+    author: str
+    role: str
+    tokens: int
+    digest: str
+    message: Any
+
+
+class Call(Struct):
+    """A tool call inside a turn: its id, the tool, and the digest of its canonical arguments (hex)."""
+
+    id: str
+    tool: str = ""
+    arguments: str = ""
+
+
+class Result(Struct):
+    """A result inside a turn. `final` is False for an interim ("status": "pending") result."""
+
+    call: str
+    final: bool = True
+
+
+class Holder(Struct):
+    """Who is doing something that takes time. Enough to tell on the same machine, without a clock, that it died."""
+
+    token: str
+    host: str = ""
+    boot: str = ""
+    pid: int = 0
+    started: int = 0
+
+
+class Lease(Struct):
+    """A holder's right to finish, until `deadline` (seconds since 1970) or `boot_deadline` (seconds since its boot)."""
+
+    holder: Holder
+    deadline: float
+    boot_deadline: float
+
+
+class Anchor(Struct):
+    """A fact that a summary must not be trusted to remember: typed, exact, carried as data (R18).
+
+    `kind`: constraint, decision, failed, task, commit, id, hash, path, url, number. `seq`: the turn it stands in.
+    """
+
+    kind: str
+    value: str
+    seq: int
+    author: str = "user"
+
+
+Range = tuple[int, int]  # first and last seq, both inside
+
+
+class Node(Struct, tag_field="item", tag="node"):
+    """What stands in the view for turns that left it. `summary` is lossy; `spill` is byte-exact through its handle.
+
+    `tokens` and `bytes` measure what is shown; `source_tokens` what it stands for; `count` is in turns.
+    """
+
+    kind: Literal["summary", "spill"]
+    generation: int
+    ranges: tuple[Range, ...]
+    count: int
+    tokens: int
+    bytes: int
+    source_tokens: int = 0
+    text: str = ""
+
+    @property
+    def handle(self) -> str:
+        return f"g{self.generation}"
+
+    @property
+    def covered_through(self) -> int:
+        return self.ranges[-1][1]
+
+
+class Note(Struct, tag_field="item", tag="note"):
+    """Machine-made text in the view, standing behind `seq`. Frozen, so that the rendered prefix is too (R28)."""
+
+    seq: int
+    text: str
+    tokens: int
+    bytes: int
+
+
+class Stub(Struct):
+    """From now on blocks of `turn` above `limit` bytes are shown as a stub with a handle; the turn's size in the view then."""
+
+    turn: str
+    limit: int
+    tokens: int
+    bytes: int
+
+
+class Pin(Struct):
+    """A promise to keep a turn (by `id`) or a `text` verbatim in the view."""
+
+    id: str
+    text: str = ""
+    turn: str = ""
+
+
+class Run(Struct):
+    """Rows `first`..`last` that left the store, and the chain digests on both sides of the hole."""
+
+    first: int
+    last: int
+    before: str
+    after: str
+
+
+# --- entries ---------------------------------------------------------------------------------------------------------
+
+
+class TurnAppended(Entry, tag="turn"):
+    """One message, as it was given. `tokens` and `bytes` measure what the view shows of it.
+
+    `stubbed`: blocks above so many bytes are shown as a stub (0 = whole). `late`: a result whose call has left the view.
+    """
+
+    id: str
+    author: str
+    role: str
+    message: Any
+    tokens: int
+    bytes: int
+    dialect: str = "openai"
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    stubbed: int = 0
+    late: bool = False
+
+
+class CompactionBegun(Entry, tag="compaction_begun"):
+    generation: int
+    request_id: str
+    covered: tuple[str, ...]
+    kept: tuple[str, ...]
+    spilled: tuple[str, ...]
+    input_digest: str
+    lease: Lease
+    policy: dict[str, Any] = {}
+
+
+class CompactionCommitted(Entry, tag="compaction_committed"):
+    """`lossy` is True for a summary. `pre_digest` and `post_digest` are of the view before and after (record 004)."""
+
+    generation: int
+    parent: int
+    request_id: str
+    lossy: bool
+    covered: tuple[str, ...]
+    kept: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    pre_digest: str
+    post_digest: str
+    watermark: int
+    stubs: tuple[Stub, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+    note: Note | None = None
+    ineffective: int = 0
+
+
+class CompactionAborted(Entry, tag="compaction_aborted"):
+    generation: int
+    why: str
+    ineffective: bool = False
+
+
+class Evicted(Entry, tag="evicted"):
+    turns: tuple[str, ...]
+    by: str
+
+
+class Suspended(Entry, tag="suspended"):
+    tokens: int
+    floor_tokens: int
+    pinned_tokens: int
+    trigger: int
+
+
+class CheckpointTaken(Entry, tag="checkpoint"):
+    id: str
+    label: str
+    generation: int
+    state_digest: str
+    watermark: int
+    in_flight: bool = False
+
+
+class RolledBack(Entry, tag="rolled_back"):
+    """`past` is the state of the fold at `target`, as `lineage.to_state` gives it: the new head needs no old rows."""
+
+    target: int
+    past: dict[str, Any]
+    guarded: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    note: Note | None = None
+    checkpoint: str = ""
+
+
+class Forked(Entry, tag="forked"):
+    """The rows below are the parent's, byte for byte, with its holes and stand-ins declared again for this chain."""
+
+    parent: str
+    parent_digest: str
+    fork_at: int
+    note: Note | None = None
+    holes: tuple[Run, ...] = ()
+    stand_ins: dict[str, Any] = {}
+
+
+class EffectIntended(Entry, tag="effect_intended"):
+    """`turn` and `place` say which call this is; `keyed` is False when the key was made from them (R50)."""
+
+    key: str
+    tool: str
+    arguments: str
+    lease: Lease
+    idempotent: bool = False
+    keyed: bool = True
+    guarded: bool = True
+    attempt: int = 1
+    turn: int = 0
+    shown: Any = None
+
+
+class EffectSettled(Entry, tag="effect_settled"):
+    key: str
+    attempt: int
+    state: Literal["done", "no_effect", "unknown"]
+    outcome: Any = None
+    why: str = ""
+
+
+class EffectResolved(Entry, tag="effect_resolved"):
+    key: str
+    finding: Literal["happened", "not_happened", "compensated"]
+    note: str = ""
+
+
+class Pinned(Entry, tag="pinned"):
+    pin: Pin
+    note: Note | None = None
+
+
+class Unpinned(Entry, tag="unpinned"):
+    id: str
+
+
+class Usage(Entry, tag="usage"):
+    """What the provider counted, beside what we counted for the same view (tokens, before calibration)."""
+
+    input_tokens: int
+    output_tokens: int
+    counted: int
+
+
+class PruneBegun(Entry, tag="prune_begun"):
+    runs: tuple[Run, ...]
+    entries: int
+
+
+class PruneFinished(Entry, tag="prune_finished"):
+    begun: int
+
+
+class PurgeBegun(Entry, tag="purge_begun"):
+    """`stand_ins` (seq -> entry without content) take the place of rows that lose bytes and salt and keep their digests.
+
+    `nodes`, `anchors`, `pins` and `note` are the view's after the purge. `checkpoints` and `generations` are no longer usable.
+    """
+
+    turns: tuple[str, ...]
+    stand_ins: dict[str, Any]
+    generations: tuple[int, ...]
+    checkpoints: tuple[str, ...]
+    nodes: tuple[Node, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    note: Note | None = None
+
+
+class PurgeFinished(Entry, tag="purge_finished"):
+    begun: int
+
+
+class Unknown(Entry, tag="unknown"):
+    """An annotation of another program (kind `x.*`): carried byte for byte, without any effect on the view (R57)."""
+
+    name: str
+    raw: bytes = b""
+
+
+ENTRY_TYPES: tuple[type[Entry], ...] = (
+    TurnAppended,
+    CompactionBegun,
+    CompactionCommitted,
+    CompactionAborted,
+    Evicted,
+    Suspended,
+    CheckpointTaken,
+    RolledBack,
+    Forked,
+    EffectIntended,
+    EffectSettled,
+    EffectResolved,
+    Pinned,
+    Unpinned,
+    Usage,
+    PruneBegun,
+    PruneFinished,
+    PurgeBegun,
+    PurgeFinished,
+)

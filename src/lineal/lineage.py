@@ -1,0 +1,163 @@
+"""The state of the fold: what the memory is at one seq, and the questions it answers. `fold.py` computes it.
+
+The state is bounded by the view, not by history: coverage is kept as seq ranges, and only unsettled effects are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from lineal.entries import Anchor, Call, Lease, Node, Note, Pin, Range, Result, Struct
+
+
+class TurnItem(Struct, frozen=True, tag_field="item", tag="turn"):
+    """A turn that stands verbatim in the view.
+
+    `stubbed`: blocks above so many bytes are shown as a stub with a handle (0 = shown whole). `gone`: a host dropped it,
+    so it is shown no more but still missed. `late`: a result whose call has left the view.
+    """
+
+    seq: int
+    id: str
+    author: str
+    role: str
+    tokens: int
+    bytes: int
+    digest: str
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    dialect: str = "openai"
+    stubbed: int = 0
+    late: bool = False
+    gone: bool = False
+
+
+Item = TurnItem | Node | Note
+
+
+class InFlight(Struct, frozen=True):
+    """A compaction that is begun and neither committed nor aborted."""
+
+    generation: int
+    seq: int
+    epoch: int
+    request_id: str
+    covered: tuple[str, ...]
+    lease: Lease
+
+
+class OpenEffect(Struct, frozen=True):
+    """An effect whose outcome is not known: `intended` (its holder may be at it) or `unknown`."""
+
+    key: str
+    tool: str
+    arguments: str
+    seq: int
+    attempt: int
+    idempotent: bool
+    keyed: bool
+    guarded: bool
+    turn: int
+    lease: Lease
+    state: str = "intended"
+    why: str = ""
+
+
+class Lineage(Struct, frozen=True):
+    """The working memory at one seq. Immutable; `items` is the view in the order it is shown."""
+
+    session: str
+    digest: str
+    head: int = 0
+    epoch: int = 0
+    branch: int = 0
+    since: int = 1
+    segments: tuple[Range, ...] = ()
+    items: tuple[Item, ...] = ()
+    tokens: int = 0
+    bytes: int = 0
+    generation: int = 0
+    last_generation: int = 0
+    in_flight: InFlight | None = None
+    committed_at: int = 0
+    covered_through: int = 0
+    rolled_back_at: int = 0
+    effects: tuple[OpenEffect, ...] = ()
+    watermark: int = 0
+    pins: tuple[Pin, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+    ineffective: int = 0
+    suspended: bool = False
+    changed_at: int = 0
+    committed_changed_at: int = 0
+    factor: float = 1.0
+    overhead: int = 0
+    checkpointed_at: int = 0
+    checkpointed_time: float = 0.0
+    pruning: int = 0
+    purging: int = 0
+    policy: dict[str, Any] = {}
+
+    @property
+    def turns(self) -> tuple[TurnItem, ...]:
+        return tuple(i for i in self.items if isinstance(i, TurnItem))
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return tuple(i for i in self.items if isinstance(i, Node))
+
+    @property
+    def view_tokens(self) -> int:
+        """Size of the view in tokens, calibrated by what providers reported (it can only be tightened, R25)."""
+        return calibrated(self.tokens, self)
+
+    def effect(self, key: str) -> OpenEffect | None:
+        return next((e for e in self.effects if e.key == key), None)
+
+    def turn(self, id: str) -> TurnItem | None:
+        return next((t for t in self.turns if t.id == id), None)
+
+    def on_branch(self, seq: int) -> bool:
+        """Whether the entry at `seq` was not left behind by a rollback."""
+        return self.since <= seq <= self.head or any(a <= seq <= b for a, b in self.segments)
+
+    def stands(self, seq: int) -> bool:
+        """Whether what was said at `seq` can still be known from the view: on this branch and in no node's ranges."""
+        return self.on_branch(seq) and not any(a <= seq <= b for n in self.nodes for a, b in n.ranges)
+
+
+def empty(session: str, digest: str) -> Lineage:
+    """The lineage of a log with no entry; `digest` is the chain's seed (hex)."""
+    return Lineage(session=session, digest=digest)
+
+
+def calibrated(tokens: int, lineage: Lineage) -> int:
+    return lineage.overhead + -int(-tokens * lineage.factor // 1)
+
+
+def to_state(lineage: Lineage) -> dict[str, Any]:
+    """The lineage as JSON values: what a materialised state, and a rollback's `past`, hold."""
+    state: dict[str, Any] = msgspec.to_builtins(lineage)
+    return state
+
+
+def from_state(state: dict[str, Any]) -> Lineage:
+    return msgspec.convert(state, Lineage)
+
+
+def view_facts(items: Iterable[Item]) -> list[list[Any]]:
+    """What a view digest is taken over: each turn's id and digest, each node's handle and ranges, in order."""
+    facts: list[list[Any]] = []
+    for item in items:
+        if isinstance(item, TurnItem):
+            facts.append([item.id, item.digest])
+        elif isinstance(item, Node):
+            facts.append([item.handle, [list(r) for r in item.ranges]])
+    return facts
+
+
+def place(item: Item) -> int:
+    return item.covered_through if isinstance(item, Node) else item.seq

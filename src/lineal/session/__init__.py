@@ -1,0 +1,312 @@
+"""The session: one agent's durable memory, and the only writer of its log.
+
+Every verb is one line here and one room behind it: `log` reads and writes rows, `compaction` and `summarizing` change
+the view, `spilling` puts aside, `effects` guards the world, `travel` goes back and forth, `recall` reads back,
+`removal` prunes and purges, `verification` checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from lineal import working_set
+from lineal.anchor import AnchorFile
+from lineal.codec import arguments_digest
+from lineal.engines import Engine
+from lineal.entries import Entry, Holder, Pin, Pinned, Range, Turn, Unpinned, Usage
+from lineal.errors import PolicyError, Refused, Verdict
+from lineal.holder import Clock, alive
+from lineal.lineage import Lineage
+from lineal.policy import Policy
+from lineal.rules.cut import open_calls
+from lineal.rules.rollback import Checkpoint
+from lineal.session import appending, compaction, effects, recall, removal, spilling, summarizing, travel, verification
+from lineal.session.effects import Effect
+from lineal.session.log import Log
+from lineal.session.outcomes import (
+    Compacted,
+    Hit,
+    LedgerRow,
+    Outcome,
+    Plan,
+    Pruned,
+    Purged,
+    Recovery,
+    Rollback,
+    Status,
+    View,
+)
+from lineal.summarizers import Summarizer, Summary
+from lineal.tokens import Counter
+
+if TYPE_CHECKING:
+    from lineal.store import Store
+
+
+class Session:
+    """One log, its fold, and the verbs. Get it from `Store.session`. Thread-safe; other processes may hold the same one.
+
+    `policy` may be changed between calls; it takes effect at the next decision.
+    """
+
+    def __init__(self, store: Store, name: str, policy: Policy, summarizer: Summarizer, counter: Counter):
+        self.store, self.name, self.policy = store, name, policy
+        self.summarizer, self.counter = summarizer, counter
+        self.engine: Engine = store.engine
+        self.clock: Clock = store.clock
+        self.holder: Holder = store.holder
+        self.anchor: AnchorFile | None = store.anchor
+        self.bound_emissions: set[str] = set()
+        self.log = Log(self.engine, name, self.clock, self.anchor)
+
+    def __repr__(self) -> str:
+        return f"<lineal session {self.name!r} at seq {self.log.lineage.head}>"
+
+    # --- append and read ---------------------------------------------------------------------------------------------
+
+    @overload
+    def append(self, message: list[Any], id: Sequence[str | None] | None = None, author: str | None = None) -> list[Turn]: ...
+    @overload
+    def append(self, message: dict[str, Any], id: str | None = None, author: str | None = None) -> Turn: ...
+    def append(self, message: Any, id: Any = None, author: str | None = None) -> Any:
+        """Append one message (or a list, all or none); durable on return. Idempotent by `id`.
+
+        Any of the three dialects, kept exactly as given. Above the policy's ceiling the oldest units are spilled
+        (`on_refusal="spill"`). Raises `PolicyError` for what is no message or cannot round-trip, `Refused` for a result
+        without its call (R4), `Conflict` if `id` stands for another message.
+        """
+        turns = appending.append(self, message, id, author)
+        if self.policy.on_refusal == "spill":
+            spilling.enforce_ceiling(self)
+        self._checkpoint_by_policy()
+        return turns if isinstance(message, list) else turns[0]
+
+    def _checkpoint_by_policy(self) -> None:
+        lineage, policy = self.log.lineage, self.policy
+        entries, minutes = policy.checkpoint_every_entries, policy.checkpoint_every_minutes
+        due = entries is not None and lineage.head - lineage.checkpointed_at >= entries
+        if minutes is not None and not due:
+            due = self.clock.wall() - max(lineage.checkpointed_time, self.store.opened) >= minutes * 60
+        if due and lineage.in_flight is None:
+            self.checkpoint("automatic")
+
+    def messages(self, dialect: str | None = None) -> list[Any]:
+        """What the model is shown now, oldest first; in `dialect` ("openai", "responses", "anthropic") or as given.
+
+        Every row is verified on the way. Raises `Corrupt`; never returns a shorter history.
+        """
+        lineage = self.log.catch_up()
+        contents = {t.seq: t.message for t in self.read_turns(lineage, _shown(lineage))}
+        return working_set.render(lineage, contents, dialect)
+
+    def view(self) -> View:
+        """The working set as data: nodes, turns and notes, fresh at this seq."""
+        lineage = self.log.catch_up()
+        rows = (effects.row_of(self, lineage, e.key) for e in lineage.effects)
+        return View(
+            session=self.name,
+            seq=lineage.head,
+            generation=lineage.generation,
+            summaries=lineage.nodes,
+            turns=tuple(self.read_turns(lineage, _shown(lineage))),
+            tokens=lineage.view_tokens,
+            bytes=lineage.bytes,
+            items=len(lineage.items),
+            watermark=lineage.watermark,
+            open_calls=open_calls(lineage.turns),
+            effects=tuple(r for r in rows if r),
+            pins=lineage.pins,
+            anchors=lineage.anchors,
+            handles=tuple(n.handle for n in lineage.nodes),
+        )
+
+    def turns(self) -> list[Turn]:
+        """What was said on this branch, from the retained log, oldest first."""
+        return list(recall.turns(self))
+
+    def status(self) -> Status:
+        """Sizes and states at the head, without reading any turn."""
+        lineage = self.log.catch_up()
+        unknown = [e.key for e in lineage.effects if e.state == "unknown" or not alive(e.lease, self.clock)]
+        return Status(
+            session=self.name,
+            head=lineage.head,
+            generation=lineage.generation,
+            tokens=lineage.view_tokens,
+            bytes=lineage.bytes,
+            items=len(lineage.items),
+            suspended=lineage.suspended,
+            open_calls=open_calls(lineage.turns),
+            unknown_effects=tuple(unknown),
+            watermark=lineage.watermark,
+            in_flight=lineage.in_flight.generation if lineage.in_flight else None,
+            epoch=lineage.epoch,
+            latched=self.log.latched,
+            digest=lineage.digest,
+        )
+
+    def record_usage(self, input_tokens: int, output_tokens: int = 0) -> Status:
+        """What the provider counted for the view as it is now. It can only tighten the counter (R25)."""
+        if input_tokens < 0 or output_tokens < 0:
+            raise PolicyError(Verdict("usage", "negative", message=f"{input_tokens}, {output_tokens}.", remedy="give token counts"))
+
+        def decide(lineage: Lineage) -> Sequence[Entry]:
+            return [Usage(input_tokens=input_tokens, output_tokens=output_tokens, counted=lineage.tokens)]
+
+        self.log.write(decide)
+        return self.status()
+
+    # --- compaction --------------------------------------------------------------------------------------------------
+
+    def plan_compaction(self, request_id: str | None = None) -> Plan:
+        """Begin a compaction: what would be covered and what the summarizer is to be shown. Raises `Refused`."""
+        return compaction.plan(self, request_id=request_id)
+
+    def commit_compaction(self, plan: Plan, summary: str | Summary) -> Compacted:
+        """Make `summary` stand for the plan's covered turns. Raises `Refused`: then nothing changed, and the plan stays open."""
+        return compaction.commit(self, plan, summary)
+
+    def abort_compaction(self, plan: Plan, why: str = "aborted by the caller") -> None:
+        """Close the plan without effect on the view."""
+        compaction.abort(self, plan, why)
+
+    def compact(self, summarizer: Summarizer | None = None, request_id: str | None = None) -> Outcome:
+        """Compact now. Returns `Compacted`, `Nothing`, `Refused` or `Failed`; a repeat with the same `request_id` the first result."""
+        return summarizing.compact(self, summarizer, request_id)
+
+    def maybe_compact(self, summarizer: Summarizer | None = None) -> Outcome:
+        """Compact if the view is above the policy's trigger. Above the ceiling, spill what could not be summarised."""
+        return summarizing.maybe_compact(self, summarizer)
+
+    def spill(self, ids: Iterable[str]) -> str:
+        """Put these turns aside byte-exact; returns the handle for `expand`, once they were read back (R53)."""
+        return spilling.spill(self, [ids] if isinstance(ids, str) else list(ids))
+
+    def note_eviction(self, ids: Iterable[str], by: str) -> int:
+        """Record that a host dropped these turns from what it shows. Returns the seq. The floor rule will know."""
+        return spilling.note_eviction(self, list(ids), by)
+
+    def close_calls(self, ids: Iterable[str] | None = None) -> list[Turn]:
+        """Append, for calls that will never be answered, results that say their outcome is unknown. Returns those turns."""
+        return spilling.close_calls(self, None if ids is None else list(ids))
+
+    def pin(self, what: Turn | str) -> str:
+        """Keep a turn (a `Turn`, or its id) or a text verbatim in the view through every compaction. Returns the pin's id."""
+        lineage = self.log.catch_up()
+        id = what.id if isinstance(what, Turn) else what
+        if isinstance(what, Turn) and lineage.turn(id) is None:
+            raise Refused(
+                Verdict("pin", "not_in_view", message=f"turn {id!r} does not stand verbatim in the view.", remedy="pin its text instead")
+            )
+        pin = Pin(id, turn=id) if lineage.turn(id) else Pin(f"text:{arguments_digest(what)[:12]}", text=str(what))
+        if any(p == pin for p in lineage.pins):
+            return pin.id
+
+        def decide(lineage: Lineage) -> Sequence[Entry]:
+            return [Pinned(pin=pin, note=working_set.pin_note(lineage, pin, self.counter))]
+
+        self.log.write(decide)
+        return pin.id
+
+    def unpin(self, pin: Turn | str) -> None:
+        """Lift a pin (its id, its turn, or its text). Raises `Refused` for an unknown one."""
+        id = pin.id if isinstance(pin, Turn) else pin
+        found = next((p for p in self.log.catch_up().pins if id in (p.id, p.turn, p.text)), None)
+        if found is None:
+            raise Refused(Verdict("pin", "unknown_pin", message=f"{id!r} is not pinned.", remedy="see view().pins"))
+        self.log.write(lambda lineage: [Unpinned(id=found.id)])
+
+    # --- back and forth ----------------------------------------------------------------------------------------------
+
+    def checkpoint(self, label: str = "") -> Checkpoint:
+        """Materialise the fold as data. Raises `CompactionLineageError` while a compaction is in flight (R63)."""
+        return travel.checkpoint(self, label)
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """The retained checkpoints, newest first."""
+        return travel.checkpoints(self)
+
+    def recover(self) -> Recovery:
+        """Come back after a fault: restore a checkpoint only if it is newer than the last lossy compaction, else replay (000)."""
+        return travel.recover(self)
+
+    def rollback(self, target: Checkpoint | int | str, dry_run: bool = False, expected_head: int | None = None) -> Rollback:
+        """Go back on purpose to a checkpoint (or its id or label) or a seq. Raises `UnsafeRollbackError` (003).
+
+        A dry run returns the same plan, with what stands in the way in `refused`. With `expected_head` newer work is a `Conflict`.
+        """
+        return travel.rollback(self, target, dry_run, expected_head)
+
+    def fork(self, name: str, at: Checkpoint | int | str | None = None) -> Session:
+        """A new session that begins as this one is (or was at `at`). Raises `Refused` if the name is taken."""
+        travel.fork(self, name, at)
+        return self.sibling(name)
+
+    # --- effects -----------------------------------------------------------------------------------------------------
+
+    def effect(
+        self,
+        tool: str,
+        args: Any = None,
+        key: str | Callable[[dict[str, Any]], str] | None = None,
+        idempotent: bool = False,
+        call: str | None = None,
+    ) -> Effect:
+        """Something done to the world: a context manager (sync or async), or a decorator for a function that does it.
+
+        `key` identifies the effect; without one it is the emission (`call`: the tool call's id, else the open call with
+        this tool and these arguments). Entering raises `UnsafeEffectError` (busy, unknown) or `KeyConflict` (R47-R50).
+        """
+        return Effect(self, tool, args, key, idempotent, call)
+
+    def resolve_effect(self, key: str, finding: str, note: str = "") -> LedgerRow:
+        """Record what was found out about an effect: "happened", "not_happened" or "compensated"."""
+        return effects.resolve(self, key, finding, note)
+
+    def ledger(self) -> list[LedgerRow]:
+        """Every effect of this log, oldest first."""
+        return effects.ledger(self)
+
+    # --- recall ------------------------------------------------------------------------------------------------------
+
+    def expand(self, handle: str) -> list[Turn]:
+        """The exact turns behind a handle (`g4`, `t:ID`) or a turn's id. Raises `Refused` if they are no longer retained."""
+        return recall.expand(self, handle)
+
+    def search(self, query: str, limit: int = 10) -> list[Hit]:
+        """The retained turns that fit the words of `query` best."""
+        return recall.search(self, query, limit)
+
+    # --- keeping house -----------------------------------------------------------------------------------------------
+
+    def verify(self) -> verification.Reports:
+        """Read everything again and say what it is worth. Sets the latch on damage, lifts it when clean (R6)."""
+        reports = verification.verify(self.engine, self.name, self.clock, self.anchor)
+        self.log.latch(f"{reports[0].verdict.name}: {reports[0].detail}" if reports.damaged else None)
+        return reports
+
+    def prune(self, before: int | None = None, keep_checkpoints: int | None = None, dry_run: bool = False) -> Pruned:
+        """Drop raw entries that nothing reachable needs; alone, all of them. `dry_run` says what would go."""
+        return removal.prune(self, before, keep_checkpoints, dry_run)
+
+    def purge(self, ids: Iterable[str], dry_run: bool = False) -> Purged:
+        """Erase the content of these turns everywhere, for good; returns the receipt."""
+        return removal.purge(self, [ids] if isinstance(ids, str) else list(ids), dry_run)
+
+    def finish_removal(self) -> int:
+        """Go on with a prune or purge that a crash left open. Called by `recover`, `prune` and `purge`."""
+        return removal.finish(self)
+
+    # --- for the rooms behind ----------------------------------------------------------------------------------------
+
+    def read_turns(self, lineage: Lineage, ranges: Iterable[Range]) -> list[Turn]:
+        return recall.read_turns(self, lineage, ranges)
+
+    def sibling(self, name: str) -> Session:
+        """Another session of the same store, with this one's policy and parts."""
+        return Session(self.store, name, self.policy, self.summarizer, self.counter)
+
+
+def _shown(lineage: Lineage) -> list[Range]:
+    return [(t.seq, t.seq) for t in lineage.turns if not t.gone]

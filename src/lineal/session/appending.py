@@ -1,0 +1,163 @@
+"""Append: one encode, one digest, one insert, one commit, and no read.
+
+What is given is kept exactly (R7). An id makes an append idempotent (R2): the same message under the same id is
+answered with the turn that stands; another message is a conflict. A result may refer only to a call that is in the
+log (R4). An oversized block is shown as a stub with a handle from the start, so that the prefix never changes for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lineal import codec, messages
+from lineal.engines import Duplicate, Row
+from lineal.entries import Entry, Turn, TurnAppended
+from lineal.errors import Conflict, PolicyError, Refused, Verdict
+from lineal.lineage import Lineage
+from lineal.messages import Parsed
+from lineal.session.recall import turn_of
+from lineal.tokens import measure
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+Given = tuple[str | None, Any, Parsed]  # id, message, what it says
+
+
+def append(session: Session, given: Any, id: Any, author: str | None) -> list[Turn]:
+    """Append messages in order, all or none. Raises `PolicyError`, `Refused` (dangling result), `Conflict` (id taken)."""
+    batch = _batch(given, id, author)
+    standing: dict[int, Turn] = {}
+    while True:
+        todo = [(n, g) for n, g in enumerate(batch) if n not in standing]
+        try:
+            rows = _write(session, [g for _, g in todo], standing, todo)
+        except Duplicate:
+            _find_standing(session, batch, standing)
+            continue
+        break
+    fresh = iter(rows)
+    return [standing[n] if n in standing else _turn(next(fresh), batch[n]) for n in range(len(batch))]
+
+
+def _batch(given: Any, id: Any, author: str | None) -> list[Given]:
+    many = isinstance(given, list)
+    items = given if many else [given]
+    ids = list(id) if isinstance(id, list | tuple) else [id] * (1 if not many else len(items) if id is None else 0)
+    if len(ids) != len(items):
+        raise _usage("ids", f"{len(items)} messages with {len(ids)} ids.", "give one id a message, or none")
+    for one in ids:
+        if one is not None and (not isinstance(one, str) or not one or one.startswith("@")):
+            raise _usage("id", f"{one!r} is no id.", "give a non-empty string that does not begin with @")
+    named = [one for one in ids if one is not None]
+    if len(set(named)) != len(named):
+        raise _usage("ids", "two messages of one batch have the same id.", "give each its own")
+    batch: list[Given] = []
+    for one, message in zip(ids, items, strict=True):
+        codec.refuse_unless_json(message)
+        batch.append((one, message, messages.parse(message, author)))
+    return batch
+
+
+def _usage(reason: str, message: str, remedy: str) -> PolicyError:
+    return PolicyError(Verdict("append", reason, message=message, remedy=remedy))
+
+
+def _write(session: Session, batch: list[Given], standing: dict[int, Turn], todo: list[tuple[int, Given]]) -> list[Row]:
+    if not batch:
+        return []
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        if lineage.branch:
+            _refuse_or_note_earlier(session, lineage, todo, standing)
+        late = _dangling(session, lineage, batch)
+        return [_entry(session, lineage.head + 1 + n, g, n in late) for n, g in enumerate(batch)]
+
+    return session.log.write(decide)[1]
+
+
+def _refuse_or_note_earlier(session: Session, lineage: Lineage, todo: list[tuple[int, Given]], standing: dict[int, Turn]) -> None:
+    """After a rollback the unique key has changed, so an id from before it is looked up; this is the one read of an append."""
+    for n, (id, message, _) in todo:
+        if id is not None and (turn := _standing(session, lineage, id, message)):
+            standing[n] = turn
+    if any(n in standing for n, _ in todo):
+        raise Duplicate(session.name, lineage.head, lineage.head, "turn id")
+
+
+def _find_standing(session: Session, batch: list[Given], standing: dict[int, Turn]) -> None:
+    lineage = session.log.catch_up()
+    for n, (id, message, _) in enumerate(batch):
+        if id is not None and n not in standing and (turn := _standing(session, lineage, id, message)):
+            standing[n] = turn
+
+
+def _standing(session: Session, lineage: Lineage, id: str, message: Any) -> Turn | None:
+    """The turn that stands under this id on this branch. Raises `Conflict` if it says something else."""
+    for row, e in session.log.find(f"turn:{id}"):
+        if isinstance(e, TurnAppended) and lineage.on_branch(row.seq):
+            if e.message is not None and codec.to_json(e.message) != codec.to_json(message):
+                raise Conflict(session.name, lineage.head, row.seq, f"the id {id!r} stands for another message")
+            return turn_of(row, e)
+    return None
+
+
+def _dangling(session: Session, lineage: Lineage, batch: list[Given]) -> set[int]:
+    """Places in the batch of results whose call has left the view (late); a result without any call is refused (R4)."""
+    late: set[int] = set()
+    wanted = {(n, r.call) for n, (_, _, parsed) in enumerate(batch) for r in parsed.results}
+    if not wanted:
+        return late
+    said = {c.id for _, _, parsed in batch for c in parsed.calls}
+    for turn in reversed(lineage.turns):
+        if all(call in said for _, call in wanted):
+            break
+        said.update(c.id for c in turn.calls)
+    for n, call in sorted(wanted):
+        if call not in said:
+            if not lineage.nodes:
+                raise Refused(
+                    Verdict(
+                        "append",
+                        "dangling_result",
+                        message=f"a result refers to the call {call!r}, which is not in session {session.name!r} (head {lineage.head}).",
+                        remedy="append the call first; results refer only to what is in the log",
+                        facts={"call": call},
+                    )
+                )
+            late.add(n)
+    return late
+
+
+def _entry(session: Session, seq: int, given: Given, late: bool) -> TurnAppended:
+    id, message, parsed = given
+    id = id or f"@{seq}"
+    limit = session.policy.stub_bytes
+    tokens, size = measure(message, session.counter)
+    stubbed = 0
+    if size > limit and not late:
+        shown = messages.stub(message, limit, f"t:{id}")
+        if shown is not None:
+            stubbed = limit
+            tokens, size = measure(shown, session.counter)
+    return TurnAppended(
+        id=id,
+        author=parsed.author,
+        role=parsed.role,
+        message=message,
+        tokens=tokens,
+        bytes=size,
+        dialect=parsed.dialect,
+        calls=parsed.calls,
+        results=() if late else parsed.results,
+        stubbed=stubbed,
+        late=late,
+    )
+
+
+def _turn(row: Row, given: Given) -> Turn:
+    """The turn as it was written; its message is the one given, not read back."""
+    entry = codec.decode(row.body)
+    assert isinstance(entry, TurnAppended)
+    return turn_of(row, entry)

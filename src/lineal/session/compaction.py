@@ -1,0 +1,313 @@
+"""Context compaction: the protocol of the view.
+
+| step | log tail | a crash here means |
+|---|---|---|
+| `plan`: cut, rule (pure) | 40 | nothing happened |
+| append `CompactionBegun` (ids, lease) | 40 41b | 41b alone, its holder dead: aborted; the old generation is the truth |
+| the model writes the summary | 40 41b 42 43 | the same; turns 42 and 43 came meanwhile and stay after the summary |
+| `commit`: acceptance, rule again (pure) | 40 41b 42 43 | the same |
+| append `CompactionCommitted`, read it back | 40 41b 42 43 44c | committed: the new generation is the truth |
+
+A spill takes the last step only: it is lossless, so there is nothing to wait for. Every change of the view, whatever
+asked for it (manual, trigger, ceiling, explicit spill), is a `CompactionCommitted` made by `generation.build` (R10).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from lineal import anchors, codec, messages
+from lineal.entries import (
+    CompactionAborted,
+    CompactionBegun,
+    CompactionCommitted,
+    Entry,
+    Node,
+    Suspended,
+)
+from lineal.errors import Corrupt, PolicyError, Refused, UnrecoverableCompactionError, Verdict
+from lineal.holder import alive, describe, lease
+from lineal.lineage import Item, Lineage, TurnItem, calibrated, place
+from lineal.rules import compaction as rule
+from lineal.rules import summary as acceptance
+from lineal.rules.compaction import CompactionFacts
+from lineal.rules.cut import STUB_LIMIT, Cut, cut, floor_of, name, protected, units
+from lineal.session.generation import build, compacted, raw_ranges, readable_tokens, stubs_for, summary_budget, view_digest
+from lineal.session.outcomes import Compacted, Plan
+from lineal.summarizers import Summary, SummaryRequest, build_request
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+PROMPT_TOKENS = 400  # what the instructions of a summary request take, reserved in a small window
+
+
+# --- plan --------------------------------------------------------------------------------------------------------------
+
+
+def plan(session: Session, *, request_id: str | None = None, automatic: bool = False, window: int | None = None) -> Plan:
+    """Decide what would be covered and append `CompactionBegun`. Raises `Refused`; nothing is written then."""
+    chosen: list[tuple[Cut, bool]] = []
+    request_id = request_id or uuid.uuid4().hex
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        fill = _headroom(session, lineage) if automatic else 0
+        whole = cut(lineage, session.policy, fill)
+        fitted = _fit(whole, lineage, session, window) if window else whole
+        judge_plan(session, lineage, fitted, automatic, window)
+        chosen[:] = [(fitted, len(fitted.covered) < len(whole.covered))]
+        begun = CompactionBegun(
+            generation=lineage.last_generation + 1,
+            request_id=request_id,
+            covered=fitted.covered_ids,
+            kept=fitted.kept_ids,
+            spilled=tuple(t.id for t in fitted.put_aside),
+            input_digest=view_digest(fitted.covered),
+            lease=lease(session.holder, session.policy.lease_seconds, session.clock),
+            policy=asdict(session.policy),
+        )
+        return [*_closing(lineage, "its holder is gone"), begun]
+
+    lineage, rows = session.log.write(decide)
+    fitted, more = chosen[0]
+    flight = lineage.in_flight
+    assert flight is not None
+    request = _request(session, lineage, fitted, flight.generation)
+    spilled = tuple(t.id for t in fitted.put_aside)
+    return Plan(
+        generation=flight.generation,
+        covered=tuple(t.id for t in request.turns),
+        kept=tuple(i.id for i in fitted.kept if isinstance(i, TurnItem) and i.id not in spilled),
+        spilled=spilled,
+        nodes=tuple(i.handle for i in fitted.covered if isinstance(i, Node)),
+        request=request,
+        request_id=request_id,
+        epoch=lineage.epoch,
+        parent=lineage.generation,
+        begun_seq=rows[-1].seq,
+        automatic=automatic,
+        more=more,
+    )
+
+
+def judge_plan(session: Session, lineage: Lineage, chosen: Cut, automatic: bool, window: int | None) -> None:
+    """Raise what the rule's table says about this cut, or return."""
+    flight = lineage.in_flight
+    other = describe(flight.lease, session.clock) if flight and alive(flight.lease, session.clock) else ""
+    missing = tuple(t for t in chosen.floor if t.gone)
+    kept = calibrated(sum(i.tokens for i in chosen.kept), lineage)
+    if window and chosen.covered and kept + PROMPT_TOKENS > window:
+        missing = missing or chosen.floor
+    facts = CompactionFacts(
+        other_in_flight=other,
+        suspended=lineage.suspended,
+        automatic=automatic,
+        coverable=len(chosen.covered),
+        new_turns=sum(isinstance(i, TurnItem) for i in chosen.covered),
+        held_by=chosen.held_by,
+        floor_missing=tuple(t.id for t in missing),
+        floor_range=f"seq {missing[0].seq}..{missing[-1].seq}" if missing else "",
+        kept_tokens=kept - sum(t.tokens - STUB_LIMIT // 3 for t in chosen.put_aside),
+        ceiling=session.policy.ceiling,
+    )
+    demand(rule.judge(facts))
+
+
+def demand(verdict: Verdict) -> None:
+    if not verdict.allowed:
+        raise UnrecoverableCompactionError(verdict) if verdict.reason == "floor_missing" else Refused(verdict)
+
+
+def _closing(lineage: Lineage, why: str) -> list[Entry]:
+    """The abort of a compaction that a dead holder left open; a live one was refused before this is reached."""
+    flight = lineage.in_flight
+    return [CompactionAborted(generation=flight.generation, why=why)] if flight else []
+
+
+def _headroom(session: Session, lineage: Lineage) -> int:
+    """Uncalibrated tokens that kept turns may take so that they and a summary meet the target."""
+    policy = session.policy
+    return max(0, int((policy.target - summary_budget(session) - lineage.overhead) / lineage.factor))
+
+
+def _fit(whole: Cut, lineage: Lineage, session: Session, window: int) -> Cut:
+    """The oldest part of a cut that a summarizer with this window (tokens) can read beside what is kept (R27)."""
+    room = window - calibrated(sum(i.tokens for i in whole.kept), lineage) - summary_budget(session) - PROMPT_TOKENS
+    unit_of = {t.id: u for u in units(lineage.turns) for t in u.turns}
+    taken: dict[str, Item] = {}
+    for item in whole.covered:
+        if name(item) in taken:
+            continue
+        members: tuple[Item, ...] = unit_of[item.id].turns if isinstance(item, TurnItem) else (item,)
+        room -= int(sum(readable_tokens(i) for i in members) * lineage.factor)
+        if room < 0:
+            break
+        taken.update({name(i): i for i in members})
+    covered = tuple(i for i in whole.covered if name(i) in taken)
+    left = tuple(i for i in whole.covered if name(i) not in taken)
+    kept = tuple(sorted([*whole.kept, *left], key=place))
+    return Cut(covered, kept, whole.floor, whole.put_aside, whole.held_by)
+
+
+def _request(session: Session, lineage: Lineage, chosen: Cut, generation: int) -> SummaryRequest:
+    covered = session.read_turns(lineage, raw_ranges(chosen.covered))
+    kept = session.read_turns(lineage, [(i.seq, i.seq) for i in chosen.kept if isinstance(i, TurnItem) and not i.gone])
+    previous = "\n".join(i.text for i in chosen.covered if isinstance(i, Node) and i.kind == "summary") or None
+    found = anchors.merge(lineage.anchors, anchors.extract(covered, messages.text_of))
+    return build_request(covered, previous, kept, summary_budget(session), f"g{generation}", generation, found, messages.text_of)
+
+
+# --- commit ------------------------------------------------------------------------------------------------------------
+
+
+def commit(session: Session, plan: Plan, summary: str | Summary) -> Compacted:
+    """Check the summary, ask the rule again at this head, append `CompactionCommitted`, read it back.
+
+    Raises `Refused`: then the view, the generation and the plan are as they were, and a better summary may be tried.
+    """
+    given = _as_summary(summary)
+    session.log.catch_up()
+    stubs = stubs_for(session, plan.spilled)
+    outcome: list[Compacted] = []
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        overtaken = _overtaken(lineage, plan)
+        if overtaken:
+            demand(rule.judge(CompactionFacts(overtaken=overtaken)))
+        covered = _received(lineage, plan, given)
+        entry, after = build(session, lineage, plan.generation, plan.request_id, covered, "summary", given.text, stubs)
+        demand(_judge_commit(session, lineage, after, plan, given, covered, entry))
+        ids = tuple(t.id for t in plan.request.turns if given.received is None or t.id in given.received)
+        outcome[:] = [compacted(lineage, after, entry, ids)]
+        return [entry]
+
+    _, rows = session.log.write(decide)
+    _confirm(session, rows[-1].seq, rows[-1].digest)
+    session.log.keep_state()
+    return outcome[0]
+
+
+def _as_summary(summary: object) -> Summary:
+    if isinstance(summary, Summary):
+        return summary
+    if summary is None or isinstance(summary, str):
+        return Summary(summary or "")
+    raise PolicyError(
+        Verdict("compaction", "summary_type", message=f"a summary is text or a Summary, not {type(summary).__name__}.", remedy="return str")
+    )
+
+
+def _overtaken(lineage: Lineage, plan: Plan) -> str:
+    flight = lineage.in_flight
+    if lineage.epoch != plan.epoch:
+        return f"the session was reset (epoch {plan.epoch} -> {lineage.epoch}) while generation {plan.generation} was being written"
+    if flight is None or flight.generation != plan.generation or flight.request_id != plan.request_id:
+        now = f"generation {flight.generation} is" if flight else "none is"
+        return f"generation {plan.generation} is no longer in flight ({now})"
+    return ""
+
+
+def _received(lineage: Lineage, plan: Plan, given: Summary) -> tuple[Item, ...]:
+    """The covered items; fewer, at unit edges, if the summarizer says it received fewer (R9)."""
+    wanted = {*plan.covered, *plan.nodes}
+    covered = tuple(i for i in lineage.items if name(i) in wanted)
+    if given.received is None:
+        return covered
+    received = set(given.received)
+    asked = {t.id for t in plan.request.turns}
+    whole = {t.id for u in units(lineage.turns) for t in u.turns if all(x.id in received for x in u.turns)}
+    if asked <= received:
+        return covered
+    return tuple(i for i in covered if isinstance(i, TurnItem) and i.id in whole or isinstance(i, Node) and i.kind == "summary")
+
+
+def _judge_commit(
+    session: Session, before: Lineage, after: Lineage, plan: Plan, given: Summary, covered: tuple[Item, ...], entry: CompactionCommitted
+) -> Verdict:
+    policy = session.policy
+    ids = {name(i) for i in covered}
+    missing = [t for t in floor_of(before.turns, policy) if t.gone]
+    held = {t for t, why in protected(before, policy).items() if why != "floor"}
+    lost = [a.value for a in before.anchors if a.author == "user" and a not in entry.anchors]
+    facts = CompactionFacts(
+        floor_missing=tuple(t.id for t in missing),
+        floor_range=f"seq {missing[0].seq}..{missing[-1].seq}" if missing else "",
+        new_turns=sum(isinstance(i, TurnItem) for i in covered),
+        unpartitioned=tuple(_outside(before, after, ids)),
+        protected_now=tuple(sorted(ids & held)),
+        not_received=() if any(isinstance(i, TurnItem) for i in covered) else tuple(t.id for t in plan.request.turns),
+        summary=_accept(session, before, plan, given, covered),
+        anchors_lost=tuple(lost),
+        kept_tokens=calibrated(sum(i.tokens for i in after.turns), after),
+        ceiling=policy.ceiling,
+        tokens=(before.view_tokens, after.view_tokens),
+        bytes=(before.bytes, after.bytes),
+        min_gain=policy.min_gain,
+    )
+    return rule.judge(facts)
+
+
+def _outside(before: Lineage, after: Lineage, covered: set[str]) -> list[str]:
+    """Ids that are not in exactly one of covered and kept (R8)."""
+    window = {name(i) for i in before.items} - {""}
+    kept = {name(i) for i in after.items} & window
+    return sorted((window - kept - covered) | (kept & covered) | (covered - window))
+
+
+def _accept(session: Session, lineage: Lineage, plan: Plan, given: Summary, covered: tuple[Item, ...]) -> Verdict:
+    request, count = plan.request, session.counter.count
+    said = [*request.turns, *request.kept]
+    earlier = [a.value for a in lineage.anchors if a.author == "user"]
+    users = [messages.text_of(t.message) for t in said if t.author == "user"]
+    facts = acceptance.SummaryFacts(
+        text=given.text,
+        stop_reason=given.stop_reason,
+        covered_ids=tuple(t.id for t in request.turns if given.received is None or t.id in given.received),
+        received=given.received,
+        previous_given=request.previous is not None,
+        previous_declared=given.previous is not False,
+        previous_text=request.previous or "",
+        user_texts=(*users, *earlier, *([request.previous] if request.previous else [])),
+        other_texts=tuple(messages.text_of(t.message) for t in said if t.author != "user"),
+        ledger=tuple((e.key, e.tool, e.state) for e in lineage.effects),
+        tokens=count(given.text),
+        budget=session.policy.summary_max_tokens,
+        covered_tokens=sum(i.tokens for i in covered),
+    )
+    return acceptance.judge(facts)
+
+
+def _confirm(session: Session, seq: int, digest: bytes) -> None:
+    """Read a commit back: what cannot be read now was not written (R35)."""
+    row = next(iter(session.engine.scan(session.name, seq - 1, seq)), None)
+    if row is None or row.digest != digest or codec.digest(row.salt, row.body) != row.inner:
+        raise Corrupt(session.name, seq, digest.hex()[:16], row.digest.hex()[:16] if row else "nothing", "commit read back differently")
+
+
+def abort(session: Session, plan: Plan, why: str, ineffective: bool = False) -> None:
+    """Close a plan without effect on the view. A plan that is not in flight any more is left alone."""
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        if _overtaken(lineage, plan):
+            return []
+        entries: list[Entry] = [CompactionAborted(generation=plan.generation, why=why[:500], ineffective=ineffective)]
+        if ineffective and lineage.ineffective + 1 >= rule.INEFFECTIVE_MAX and not lineage.suspended:
+            entries.append(_suspension(session, lineage))
+        return entries
+
+    session.log.write(decide)
+
+
+def _suspension(session: Session, lineage: Lineage) -> Suspended:
+    """The numbers that keep the view from shrinking (R23)."""
+    pinned = {p.turn for p in lineage.pins}
+    floor = floor_of(lineage.turns, session.policy)
+    return Suspended(
+        tokens=lineage.view_tokens,
+        floor_tokens=calibrated(sum(t.tokens for t in floor), lineage),
+        pinned_tokens=calibrated(sum(t.tokens for t in lineage.turns if t.id in pinned), lineage),
+        trigger=session.policy.trigger,
+    )

@@ -1,0 +1,313 @@
+"""The log of one session: the only place that reads and writes rows.
+
+| step of `write` | a crash here means |
+|---|---|
+| decide (pure, over the lineage) | nothing happened |
+| seal: encode, salt, chain | nothing happened |
+| engine.append (all or nothing, durable on return) | all entries of the decision are in, or none |
+| fold them into the lineage | reopening folds them again |
+| now and then: keep the materialised state | reopening folds a longer tail |
+
+On `Conflict` the tail is read and folded, and the decision is asked *again* with the new lineage: a plain append
+commutes and goes through, a rule may now refuse. Opening reads the newest state and the tail behind it, never history.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from lineal import codec
+from lineal.anchor import AnchorFile
+from lineal.engines import Duplicate, Engine, Row
+from lineal.entries import ENTRY_TYPES, Entry, Forked, PruneBegun, PurgeBegun, Run
+from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
+from lineal.fold import fold
+from lineal.holder import Clock
+from lineal.lineage import Lineage, empty, from_state, to_state
+
+STATE_EVERY = 256  # entries; more where the view is large, so that states cost a constant share of the log
+WRITE_DEADLINE = 30.0  # seconds of lost races after which a write gives up (R37)
+_KINDS = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
+
+Decide = Callable[[Lineage], Sequence[Entry]]
+
+
+class Log:
+    """One session's rows and their fold. Thread-safe; another process may write between any two calls.
+
+    Without `read_ahead` nothing is folded at the start: for reading the rows of a log that may be damaged.
+    """
+
+    def __init__(self, engine: Engine, session: str, clock: Clock, anchor: AnchorFile | None = None, read_ahead: bool = True):
+        self.engine, self.session, self.clock, self.anchor = engine, session, clock, anchor
+        self.lock = threading.RLock()
+        self._runs: list[Run] | None = None
+        self._stand_ins: dict[int, Entry] | None = None
+        self._behind = False
+        self._state_at = 0
+        self.latched = engine.latched(session)
+        self.lineage = self._open() if read_ahead else empty(session, codec.seed(session).hex())
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Lineage:
+        lineage = self._restore(None)
+        self._state_at = lineage.head
+        lineage = self._fold_on(lineage, None)
+        if self.anchor:
+            self.anchor.check(self.session, lineage.head, self.digest_at)
+        return lineage
+
+    def _restore(self, at: int | None) -> Lineage:
+        """The newest sound state at or below `at`. A damaged state is passed over: it is only an index."""
+        while found := self.engine.state(self.session, at):
+            seq, data = found
+            lineage = unpack(data)
+            if lineage is not None and lineage.session == self.session and lineage.head == seq and self.digest_at(seq) == lineage.digest:
+                return lineage
+            if seq == 0:
+                break
+            at = seq - 1
+        return empty(self.session, codec.seed(self.session).hex())
+
+    def digest_at(self, seq: int) -> str | None:
+        if seq == 0:
+            return codec.seed(self.session).hex()
+        row = next(iter(self.engine.scan(self.session, seq - 1, seq)), None)
+        if row:
+            return row.digest.hex()
+        return next((run.after for run in self.holes() if run.last == seq), None)
+
+    def catch_up(self) -> Lineage:
+        """Fold what others have written since. Raises `Corrupt` if the chain does not go on from our head."""
+        with self.lock:
+            self.lineage = self._fold_on(self.lineage, None)
+            self._behind = False
+            return self.lineage
+
+    def at(self, seq: int) -> Lineage:
+        """The fold at `seq`: the nearest state below it and the entries behind that. Raises `Corrupt`, or `Refused` (pruned)."""
+        with self.lock:
+            return self._fold_on(self._restore(seq), seq)
+
+    def at_from(self, base: int, seq: int) -> Lineage:
+        """The fold at `seq`, rebuilt from the state at or below `base`: recovery's second opinion on the live state."""
+        with self.lock:
+            return self._fold_on(self._restore(base), seq)
+
+    def _fold_on(self, lineage: Lineage, until: int | None) -> Lineage:
+        rows = self.engine.scan(self.session, lineage.head, until)
+        for row, entry in self._verified(rows, lineage.head, bytes.fromhex(lineage.digest), whole=True):
+            lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
+        return lineage
+
+    def entries(self, after: int = 0, until: int | None = None, kinds: Sequence[str] | None = None) -> Iterator[tuple[Row, Entry]]:
+        """Verified entries with `after < seq <= until`, oldest first. Pruned ranges are passed over; damage raises `Corrupt`."""
+        if kinds is not None:
+            rows = self.engine.scan(self.session, after, until, kinds)
+            return ((row, self.entry(row)) for row in rows)
+        start = max(0, after - 1)
+        before = codec.seed(self.session) if start == 0 and after == 0 else None
+        rows = self.engine.scan(self.session, start, until)
+        pairs = self._verified(rows, start, before, whole=False)
+        return ((row, entry) for row, entry in pairs if row.seq > after)
+
+    def rows(self, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[Row, Entry]]:
+        for first, last in ranges:
+            yield from self.entries(first - 1, last)
+
+    def find(self, key: str, limit: int | None = None) -> list[tuple[Row, Entry]]:
+        """Entries that carry a lookup key, newest first, without a scan."""
+        return [(row, self.entry(row)) for row in self.engine.find(self.session, key, limit)]
+
+    def _verified(self, rows: Iterable[Row], after: int, before: bytes | None, whole: bool) -> Iterator[tuple[Row, Entry]]:
+        """Each row with its entry, its place in the chain checked (R59). `whole`: a pruned range is refused, not passed over."""
+        expected = after + 1
+        try:
+            for row in rows:
+                if row.seq != expected:
+                    before = self._cross(expected, row.seq, whole)
+                if before is not None:
+                    linked = codec.link(before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner)
+                    if linked != row.digest:
+                        raise Corrupt(self.session, row.seq, linked.hex()[:16], row.digest.hex()[:16], "chain broken")
+                yield row, self.entry(row)
+                before, expected = row.digest, row.seq + 1
+        except Corrupt as damage:
+            self.latch(str(damage))
+            raise
+
+    def _cross(self, expected: int, found: int, whole: bool) -> bytes | None:
+        """Step over a declared hole; the chain goes on behind it with the digest the prune recorded."""
+        seq, before = expected, ""
+        while seq < found:
+            run = next((r for r in self.holes() if r.first <= seq <= r.last), None)
+            if run is None:
+                raise Corrupt(self.session, seq, f"entry {seq}", f"entry {found}", "missing entries, phantom deletion")
+            if whole:
+                raise Refused(
+                    Verdict(
+                        "retention",
+                        "raw_entries_gone",
+                        message=f"entries {run.first}-{run.last} of session {self.session!r} were pruned.",
+                        remedy="choose a seq above them; `lineal log` shows the oldest one",
+                        facts={"first": run.first, "last": run.last},
+                    )
+                )
+            if found <= run.last:
+                return None  # a prune is deleting here: what is left of the run can no longer be linked
+            seq, before = run.last + 1, run.after
+        return bytes.fromhex(before)
+
+    def entry(self, row: Row) -> Entry:
+        """The entry of one row, its bytes checked against its digest. Raises `Corrupt` and latches."""
+        if row.erased:
+            stand_in = self.erased().get(row.seq)
+            if stand_in is None:
+                raise Corrupt(self.session, row.seq, f"{row.size} bytes", "0 bytes, and no purge names it", "erased without a purge")
+            return stand_in
+        if codec.digest(row.salt, row.body) != row.inner:
+            what = "truncated" if len(row.body) < row.size else "altered"
+            damage = Corrupt(self.session, row.seq, f"{row.size} bytes of digest {row.inner.hex()[:16]}", f"{len(row.body)} others", what)
+            self.latch(str(damage))
+            raise damage
+        return codec.decode(row.body, self.session, row.seq)
+
+    def holes(self) -> list[Run]:
+        """The declared holes, newest declaration first: a later prune may join earlier ones."""
+        if self._runs is None:
+            found = [codec.decode(r.body, self.session, r.seq) for r in self.engine.find(self.session, "prune")]
+            runs = [run for e in found if isinstance(e, PruneBegun | Forked) for run in (e.runs if isinstance(e, PruneBegun) else e.holes)]
+            self._runs = sorted(runs, key=lambda run: run.last, reverse=True)
+        return self._runs
+
+    def erased(self) -> dict[int, Entry]:
+        """Stand-ins for purged rows, by seq."""
+        if self._stand_ins is None:
+            self._stand_ins = {}
+            for row in reversed(self.engine.find(self.session, "purge")):
+                entry = codec.decode(row.body, self.session, row.seq) if not row.erased else None
+                if isinstance(entry, PurgeBegun | Forked):
+                    for seq, fields in entry.stand_ins.items():
+                        self._stand_ins[int(seq)] = msgspec.convert(fields, _KINDS[fields["kind"]])
+        return self._stand_ins
+
+    def stand_ins(self, seqs: Iterable[int]) -> dict[str, Any]:
+        """The stand-ins of erased rows as JSON values by seq, to be declared again in a fork."""
+        return {str(seq): msgspec.to_builtins(self.erased()[seq]) for seq in seqs}
+
+    def forget_holes(self) -> None:
+        """Prunes and purges are looked up anew at the next hole."""
+        self._runs = self._stand_ins = None
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def write(self, decide: Decide) -> tuple[Lineage, list[Row]]:
+        """Append what `decide` returns for the lineage of this moment; returns the new lineage and the rows written.
+
+        `decide` may be asked again and may raise `Refused`. Raises `Conflict` when races are lost past the deadline.
+        """
+        with self.lock:
+            self._refuse_latched()
+            until = self.clock.boot() + WRITE_DEADLINE
+            while True:
+                if self._behind:
+                    self.catch_up()
+                entries = [*decide(self.lineage)]
+                if not entries:
+                    return self.lineage, []
+                try:
+                    return self._append(entries)
+                except Duplicate:
+                    raise
+                except Conflict:
+                    if self.clock.boot() > until:
+                        raise
+                    self._behind = True
+
+    def _append(self, entries: Sequence[Entry]) -> tuple[Lineage, list[Row]]:
+        lineage, rows, now = self.lineage, [], self.clock.wall()
+        for entry in entries:
+            stamped = msgspec.structs.replace(entry, at=round(now, 3))
+            before = bytes.fromhex(lineage.digest)
+            row = codec.seal(before, lineage.head + 1, lineage.generation, stamped, os.urandom(codec.SALT_BYTES), lineage.branch)
+            lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), stamped)
+            rows.append(row)
+        try:
+            self.engine.append(self.session, self.lineage.head, rows)
+        except Conflict:
+            raise
+        except LinealError:
+            # The write may or may not have reached the disk: what stands there is read before anything else is written.
+            self._behind = True
+            raise
+        self.lineage = lineage
+        if self.anchor:
+            self.anchor.move(self.session, lineage.head, lineage.digest, lineage.epoch)
+        if lineage.head - self._state_at >= max(STATE_EVERY, len(lineage.items)):
+            self.keep_state()
+        return lineage, rows
+
+    def keep_state(self) -> str:
+        """Write the materialised state of the head; returns its digest (hex)."""
+        with self.lock:
+            data = pack(self.lineage)
+            self.engine.put_state(self.session, self.lineage.head, data)
+            self._state_at = self.lineage.head
+            return data[:32].hex()
+
+    def adopt(self, rows: Sequence[Row]) -> None:
+        """Write rows of another log, relinked to this one's (empty) beginning: a fork's copy."""
+        with self.lock:
+            self.engine.append(self.session, self.lineage.head, rows)
+            self.catch_up()
+
+    # --- the latch ---------------------------------------------------------------------------------------------------
+
+    def latch(self, reason: str | None) -> None:
+        """Read-only from the first detection of damage until `verify` finds none (R6)."""
+        if reason == self.latched:
+            return
+        self.latched = reason
+        try:
+            self.engine.latch(self.session, reason)
+        except (Unavailable, Corrupt):
+            if reason is None:
+                raise
+            # A store too damaged to take the mark shows its damage again at the next open.
+
+    def _refuse_latched(self) -> None:
+        if self.latched:
+            raise Refused(
+                Verdict(
+                    "integrity",
+                    "latched",
+                    message=f"session {self.session!r} is read-only: {self.latched}",
+                    remedy="run verify(); it lifts the latch once nothing is wrong. Undamaged entries can be read and exported",
+                    facts={"damage": self.latched},
+                )
+            )
+
+
+def pack(lineage: Lineage) -> bytes:
+    """A state as stored: 32 bytes of digest, then the compressed canonical JSON of the lineage."""
+    body = codec.to_json(to_state(lineage))
+    return codec.digest(body) + zlib.compress(body, 1)
+
+
+def unpack(data: bytes) -> Lineage | None:
+    """The lineage in a stored state, or None if its bytes are not what was written."""
+    try:
+        body = zlib.decompress(data[32:])
+        if codec.digest(body) != data[:32]:
+            return None
+        state: dict[str, Any] = codec.from_json(body)
+        return from_state(state)
+    except (zlib.error, ValueError, msgspec.ValidationError):
+        return None

@@ -1,0 +1,304 @@
+"""Prune and purge: the two ways in which something leaves the log for good.
+
+Prune drops raw rows that nothing reachable needs; purge erases named content everywhere. Both are intents that resume:
+
+| step | log | a crash here means |
+|---|---|---|
+| ask retention, or collect what holds the content | | nothing happened |
+| keep a fresh materialised state | | nothing happened |
+| append `PruneBegun` (runs) / `PurgeBegun` (stand-ins) | begun | declared; verify says *in progress*; the next call goes on |
+| delete rows in bounded chunks / drop content; old states | begun | the same; deleting is idempotent |
+| append `PruneFinished` / `PurgeFinished` | finished | done |
+
+Effects' rows are never pruned: each is its own tombstone (R52). A purge takes whole units, so that no call is left
+without its result, and it follows the content into summaries, notes, anchors, states, rollbacks, ledger payloads and forks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from lineal import codec, ranges, working_set
+from lineal.entries import (
+    CompactionCommitted,
+    EffectIntended,
+    EffectSettled,
+    Entry,
+    Forked,
+    Node,
+    Note,
+    PruneBegun,
+    PruneFinished,
+    PurgeBegun,
+    PurgeFinished,
+    Range,
+    RolledBack,
+    Run,
+    TurnAppended,
+)
+from lineal.errors import PolicyError, Refused, Verdict
+from lineal.fold import fold
+from lineal.lineage import Lineage, from_state, to_state
+from lineal.rules import retention
+from lineal.rules.cut import units
+from lineal.rules.retention import Needs
+from lineal.session.effects import EFFECT_KINDS
+from lineal.session.outcomes import Pruned, Purged
+from lineal.session.travel import checkpoints
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+ALWAYS_KEPT = (*EFFECT_KINDS, "prune_begun", "purge_begun", "forked")
+CHUNK = 500  # rows a step of deletion takes, so that appends are never locked out for long (R37)
+TEXT_GONE = "[purged]"
+
+
+# --- prune -------------------------------------------------------------------------------------------------------------
+
+
+def prune(session: Session, before: int | None, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
+    """Drop raw rows below `before` (default: the head) that nothing reachable needs. A dry run gives the same plan.
+
+    `keep_checkpoints`: how many of the newest checkpoints stay reachable (default: all of them).
+    """
+    if before is not None and before < 1 or keep_checkpoints is not None and keep_checkpoints < 0:
+        raise PolicyError(
+            Verdict("retention", "numbers", message=f"before={before}, keep_checkpoints={keep_checkpoints}.", remedy="give counts above 0")
+        )
+    if not dry_run:
+        finish(session)
+    lineage = session.log.catch_up()
+    until = min(lineage.head, (before - 1) if before else lineage.head)
+    kept = checkpoints(session)[:keep_checkpoints]
+    needs = _needs(session, lineage, [c.seq for c in kept])
+    runs = retention.prunable(_present(session, until), needs)
+    states = _stale_states(session, lineage, runs, {c.seq - 1 for c in kept})
+    plan = Pruned(runs, ranges.count(runs), tuple(states), dry_run)
+    if dry_run or not runs:
+        return plan
+    session.log.keep_state()
+    declared = tuple(_runs(session, runs))
+    session.log.write(lambda lineage: [PruneBegun(runs=declared, entries=plan.entries)])
+    session.log.forget_holes()
+    finish(session)
+    return plan
+
+
+def _needs(session: Session, lineage: Lineage, kept: Sequence[int]) -> Needs:
+    """What can still be reached: the view now, each kept checkpoint's view, spills, pins, effects, what declares holes."""
+    now = _reached(lineage)
+    held = [_reached(session.log.at(seq)) for seq in kept]
+    pinned = [(t.seq, t.seq) for t in lineage.turns if t.id in {p.turn for p in lineage.pins}]
+    flight = lineage.in_flight
+    return Needs(
+        view=ranges.union(now[0]),
+        spills=ranges.union(r for _, spilled in (now, *held) for r in spilled),
+        checkpoints=ranges.union([*((seq, seq) for seq in kept), *(r for view, _ in held for r in view)]),
+        effects=ranges.union(_rows_of(session, ALWAYS_KEPT, lineage.head)),
+        generations=ranges.union([*_commits(session, lineage), *([(flight.seq, lineage.head)] if flight else [])]),
+        pins=ranges.union(pinned),
+        forks=((lineage.head, lineage.head),),
+    )
+
+
+def _reached(lineage: Lineage) -> tuple[list[Range], list[Range]]:
+    """(seqs of turns shown verbatim, seqs that spill handles in the view answer with)."""
+    turns = [(t.seq, t.seq) for t in lineage.turns]
+    return turns, [r for n in lineage.nodes if n.kind == "spill" for r in n.ranges]
+
+
+def _rows_of(session: Session, kinds: Sequence[str], until: int) -> list[Range]:
+    return [(row.seq, row.seq) for row in session.engine.scan(session.name, 0, until, kinds)]
+
+
+def _commits(session: Session, lineage: Lineage) -> list[Range]:
+    """The commits of the nodes that stand in the view: their handles must resolve."""
+    rows = (row for n in lineage.nodes for row, _ in session.log.find(f"generation:{n.generation}", 1))
+    return [(row.seq, row.seq) for row in rows]
+
+
+def _present(session: Session, until: int) -> Iterator[Range]:
+    return ((row.seq, row.seq) for row in session.engine.scan(session.name, 0, until))
+
+
+def _stale_states(session: Session, lineage: Lineage, runs: Sequence[Range], kept: set[int]) -> list[int]:
+    """States from which the head can no longer be folded, because a dropped run lies behind them."""
+    last = max((r[1] for r in runs), default=0)
+    return [s for s in session.engine.states(session.name) if s < last and s not in kept]
+
+
+def _runs(session: Session, gone: Sequence[Range]) -> Iterator[Run]:
+    for first, last in gone:
+        yield Run(first, last, session.log.digest_at(first - 1) or "", session.log.digest_at(last) or "")
+
+
+# --- purge -------------------------------------------------------------------------------------------------------------
+
+
+def purge(session: Session, ids: Iterable[str], dry_run: bool) -> Purged:
+    """Erase the content of these turns everywhere, in this session and its forks. Raises `Refused` for an unknown id."""
+    if not dry_run:
+        finish(session)
+    lineage = session.log.catch_up()
+    turns = _turns_to_purge(session, lineage, list(ids))
+    plan = _Purge(session, lineage, {seq for seq, _ in turns}, [e.id for _, e in turns])
+    receipt = plan.receipt(dry_run)
+    if dry_run:
+        return receipt
+    _, rows = session.log.write(lambda lineage: [_Purge(session, lineage, plan.seqs, plan.ids).entry()])
+    session.log.forget_holes()
+    finished = finish(session)
+    for name in _forks_of(session):
+        child = session.sibling(name)
+        copied = [id for id in plan.ids if session.engine.find(name, f"turn:{id}")]
+        if copied:
+            purge(child, copied, False)
+    return replace(receipt, begun_seq=rows[-1].seq, finished_seq=finished)
+
+
+def _turns_to_purge(session: Session, lineage: Lineage, ids: list[str]) -> list[tuple[int, TurnAppended]]:
+    """The named turns and, where they stand in the view, the rest of their units."""
+    named = set(ids)
+    unit_ids = {t.id for u in units(lineage.turns) if any(t.id in named for t in u.turns) for t in u.turns}
+    found: list[tuple[int, TurnAppended]] = []
+    for id in dict.fromkeys([*ids, *sorted(unit_ids)]):
+        rows = [(row.seq, e) for row, e in session.log.find(f"turn:{id}") if isinstance(e, TurnAppended) and e.message is not None]
+        if not rows and id in named:
+            raise Refused(
+                Verdict(
+                    "purge",
+                    "unknown_turn",
+                    message=f"no turn {id!r} with content in session {session.name!r}.",
+                    remedy="see turns() for ids",
+                )
+            )
+        found += rows
+    return sorted(found, key=lambda pair: pair[0])
+
+
+class _Purge:
+    """What a purge of the turns at `seqs` does to a lineage: collected once, then written as one entry."""
+
+    def __init__(self, session: Session, lineage: Lineage, seqs: set[int], ids: list[str]):
+        self.session, self.lineage, self.seqs, self.ids = session, lineage, seqs, ids
+        self.generations: set[int] = set()
+        self.effects: set[str] = set()
+        self.stand_ins = dict(self._collect())
+        tainted = [seq for seq, e in self.stand_ins.items() if isinstance(e, CompactionCommitted | RolledBack)]
+        self.states = [s for s in session.engine.states(session.name) if tainted and s >= min(tainted)]
+        self.checkpoints = [c.checkpoint_id for c in checkpoints(session) if c.seq - 1 in self.states]
+
+    def _collect(self) -> Iterator[tuple[int, Entry]]:
+        if not self.seqs:
+            return
+        for row, entry in self.session.log.entries(min(self.seqs) - 1):
+            bare = self._bare(row.seq, entry)
+            if bare is not None and not row.erased:
+                yield row.seq, bare
+
+    def _bare(self, seq: int, e: Entry) -> Entry | None:
+        """The entry without the content, or None if it holds none of it."""
+        if isinstance(e, TurnAppended) and seq in self.seqs:
+            return msgspec.structs.replace(e, message=None)
+        if isinstance(e, CompactionCommitted):
+            nodes, anchors = tuple(map(self._node, e.nodes)), self._anchors(e.anchors)
+            if nodes != e.nodes or anchors != e.anchors:
+                return msgspec.structs.replace(e, nodes=nodes, anchors=anchors, note=None)
+        if isinstance(e, RolledBack):
+            past = self._lineage(from_state(e.past))
+            if past is not None:
+                return msgspec.structs.replace(e, past=to_state(past), note=None)
+        if isinstance(e, EffectIntended) and e.turn in self.seqs:
+            self.effects.add(e.key)
+            return msgspec.structs.replace(e, shown=None)
+        if isinstance(e, EffectSettled) and e.key in self.effects:
+            return msgspec.structs.replace(e, outcome=None, why="")
+        return None
+
+    def _node(self, node: Node) -> Node:
+        if node.kind != "summary" or not any(ranges.contains(node.ranges, seq) for seq in self.seqs):
+            return node
+        self.generations.add(node.generation)
+        return msgspec.structs.replace(node, text=TEXT_GONE)
+
+    def _anchors(self, anchors: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(a for a in anchors if a.seq not in self.seqs)
+
+    def _lineage(self, past: Lineage) -> Lineage | None:
+        items = tuple(self._node(i) if isinstance(i, Node) else i for i in past.items)
+        anchors = self._anchors(past.anchors)
+        if items == past.items and anchors == past.anchors:
+            return None
+        return msgspec.structs.replace(past, items=tuple(i for i in items if not isinstance(i, Note)), anchors=anchors)
+
+    def entry(self) -> PurgeBegun:
+        lineage = self.lineage
+        bare = PurgeBegun(
+            turns=tuple(self.ids),
+            stand_ins={str(seq): msgspec.to_builtins(e) for seq, e in self.stand_ins.items()},
+            generations=tuple(sorted(self.generations)),
+            checkpoints=tuple(self.checkpoints),
+            nodes=tuple(self._node(n) for n in lineage.nodes if self._node(n) != n),
+            anchors=self._anchors(lineage.anchors),
+            pins=tuple(p for p in lineage.pins if p.turn not in self.ids),
+        )
+        draft = fold(lineage, lineage.head + 1, lineage.digest, "", bare)
+        return msgspec.structs.replace(
+            bare, note=working_set.make_note(draft, self.session.policy.summary_max_tokens, self.session.counter)
+        )
+
+    def receipt(self, dry_run: bool) -> Purged:
+        return Purged(
+            turns=tuple(self.ids),
+            erased=tuple(sorted(self.stand_ins)),
+            generations=tuple(sorted(self.generations)),
+            checkpoints=tuple(self.checkpoints),
+            states=tuple(self.states),
+            effects=tuple(sorted(self.effects)),
+            kept_by=tuple(_forks_of(self.session)) if dry_run else (),
+        )
+
+
+def _forks_of(session: Session) -> list[str]:
+    """Sessions whose log began as a copy of this one."""
+    names = []
+    for name in session.engine.sessions():
+        if name == session.name:
+            continue
+        origins = (codec.decode(row.body, name, row.seq) for row in session.engine.scan(name, 0, None, ("forked",)))
+        if any(isinstance(e, Forked) and e.parent == session.name for e in origins):
+            names.append(name)
+    return names
+
+
+# --- going on after a crash ----------------------------------------------------------------------------------------------
+
+
+def finish(session: Session) -> int:
+    """Finish an open prune or purge; returns the seq at which it was finished, 0 if none was open."""
+    lineage = session.log.catch_up()
+    done = 0
+    if lineage.pruning:
+        begun = cast(PruneBegun, next(session.log.entries(lineage.pruning - 1, lineage.pruning))[1])
+        for run in begun.runs:
+            for first in range(run.first, run.last + 1, CHUNK):
+                session.engine.delete(session.name, range(first, min(first + CHUNK, run.last + 1)))
+        last = max(run.last for run in begun.runs)
+        kept = {c.seq - 1 for c in checkpoints(session)}
+        stale = [s for s in session.engine.states(session.name) if s < last and s not in kept]
+        session.engine.delete_states(session.name, stale)
+        done = session.log.write(lambda now: [PruneFinished(begun=now.pruning)] if now.pruning else [])[0].head
+    if lineage.purging:
+        purging = cast(PurgeBegun, next(session.log.entries(lineage.purging - 1, lineage.purging))[1])
+        session.engine.delete(session.name, [int(seq) for seq in purging.stand_ins], content_only=True)
+        first = min((int(s) for s, e in purging.stand_ins.items() if e["kind"] in ("compaction_committed", "rolled_back")), default=0)
+        stale = [s for s in session.engine.states(session.name) if first and first <= s < lineage.purging]
+        session.engine.delete_states(session.name, stale)
+        session.log.keep_state()
+        done = session.log.write(lambda now: [PurgeFinished(begun=now.purging)] if now.purging else [])[0].head
+    return done

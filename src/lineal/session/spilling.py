@@ -1,0 +1,146 @@
+"""Putting turns aside losslessly: the way out when a summary cannot be proven safe, and what the ceiling enforces.
+
+A spill is a generation like any other and goes through the same commit; its turns stay in the log and come back
+byte-exact through its handle, which is returned only once they were read back (R10, R53).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lineal import messages
+from lineal.entries import Entry, Evicted, Turn
+from lineal.errors import Refused, Verdict
+from lineal.holder import alive, describe
+from lineal.lineage import Item, Lineage, place
+from lineal.rules import compaction as rule
+from lineal.rules.compaction import CompactionFacts
+from lineal.rules.cut import cut, open_calls, over, spill_cut, units
+from lineal.session.compaction import demand
+from lineal.session.generation import build, compacted, raw_ids, stubs_for
+from lineal.session.outcomes import Compacted
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+
+def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool = False) -> Compacted | None:
+    """Put the oldest unprotected units aside, byte-exact, until the view is back between trigger and ceiling (R10, R28).
+
+    With `hard`, down to the trigger whatever the size. None if the view is below, or nothing could be put aside.
+    """
+    policy = session.policy
+    release = policy.trigger if hard else (policy.trigger + policy.ceiling) // 2
+    outcome: Compacted | None = None
+    for _ in range(2):  # older than the newest user turn, then behind it
+
+        def decide(lineage: Lineage) -> Sequence[Entry]:
+            nonlocal outcome
+            if lineage.in_flight or not (hard or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):
+                return []
+            covered = spill_cut(lineage, policy, release, policy.ceiling_bytes * 9 // 10, policy.ceiling_items * 9 // 10)
+            aside = () if covered else cut(lineage, policy).put_aside
+            stubs = stubs_for(session, [t.id for t in aside])
+            if not covered and not stubs:
+                return []
+            entry, after = build(session, lineage, lineage.last_generation + 1, uuid.uuid4().hex, covered, "spill", "", stubs)
+            if after.view_tokens >= lineage.view_tokens and after.bytes >= lineage.bytes and len(after.items) >= len(lineage.items):
+                return []
+            outcome = compacted(lineage, after, entry, raw_ids(session, lineage, covered), because)
+            return [entry]
+
+        _, rows = session.log.write(decide)
+        if not rows:
+            break
+        _prove(session, outcome)
+    return outcome
+
+
+def spill(session: Session, ids: Sequence[str]) -> str:
+    """Put these turns aside losslessly; their units come along. Returns the handle once the rows were read back (R53)."""
+    handle = ""
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        nonlocal handle
+        covered = _spillable(session, lineage, set(ids))
+        entry, _ = build(session, lineage, lineage.last_generation + 1, uuid.uuid4().hex, covered, "spill", "", ())
+        handle = f"g{entry.generation}"
+        return [entry]
+
+    session.log.write(decide)
+    session.expand(handle)
+    session.log.keep_state()
+    return handle
+
+
+def _spillable(session: Session, lineage: Lineage, ids: set[str]) -> tuple[Item, ...]:
+    _present(lineage, ids)
+    chosen = [u for u in units(lineage.turns) if any(t.id in ids for t in u.turns)]
+    newest_user = next((t for t in reversed(lineage.turns) if t.author == "user"), None)
+    held = [c for u in chosen for c in u.open] + [t.id for u in chosen for t in u.turns if newest_user and t.id == newest_user.id]
+    if lineage.in_flight and alive(lineage.in_flight.lease, session.clock):
+        demand(rule.judge(CompactionFacts(other_in_flight=describe(lineage.in_flight.lease, session.clock))))
+    if held:
+        raise Refused(
+            Verdict(
+                "compaction",
+                "must_stay",
+                message=f"open calls or the newest user turn stay: {', '.join(held)}.",
+                remedy="answer them first",
+            )
+        )
+    turns = sorted((t for u in chosen for t in u.turns), key=place)
+    if newest_user and turns[0].seq < newest_user.seq < turns[-1].seq:
+        raise Refused(
+            Verdict(
+                "compaction",
+                "two_sides",
+                message=f"the turns lie on both sides of the newest user turn {newest_user.id!r}.",
+                remedy="spill them in two calls",
+            )
+        )
+    return tuple(turns)
+
+
+def _present(lineage: Lineage, ids: set[str]) -> None:
+    absent = ids - {t.id for t in lineage.turns}
+    if absent or not ids:
+        what = ", ".join(sorted(absent)) or "nothing named"
+        raise Refused(Verdict("compaction", "not_in_view", message=f"not in the view: {what}.", remedy="name turns of view().turns"))
+
+
+def _prove(session: Session, outcome: Compacted | None) -> None:
+    """Read back what was put aside before anyone is told that it was (R53). Raises `Corrupt`, `Refused`."""
+    for handle in (outcome.handle,) if outcome and outcome.handle else outcome.spilled if outcome else ():
+        session.expand(handle)
+
+
+def note_eviction(session: Session, ids: Sequence[str], by: str) -> int:
+    """Record what a host dropped from its view on its own; returns the seq. Raises `Refused` for a turn not in the view."""
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        _present(lineage, set(ids))
+        return [Evicted(turns=tuple(ids), by=by)]
+
+    return session.log.write(decide)[0].head
+
+
+def close_calls(session: Session, ids: Sequence[str] | None) -> list[Turn]:
+    """Give calls that will never be answered a result that says so, in the log, so that they hold the view no longer.
+
+    `ids`: of calls (None: every open one). Raises `Refused` for one that is not open.
+    """
+    lineage = session.log.catch_up()
+    waiting = open_calls(lineage.turns)
+    unknown = [id for id in ids or () if id not in waiting]
+    if unknown:
+        remedy = f"open calls are: {', '.join(waiting) or 'none'}"
+        raise Refused(Verdict("append", "not_open", message=f"not open: {', '.join(unknown)}.", remedy=remedy))
+    closing = []
+    for turn in lineage.turns:
+        for call in (c for c in turn.calls if c.id in (waiting if ids is None else ids) and c.id in waiting):
+            said = session.read_turns(lineage, [(turn.seq, turn.seq)])[0].message
+            closing.append(messages.missing_result(call, turn.dialect, said))
+    return session.append(closing, author="system") if closing else []

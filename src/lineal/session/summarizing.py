@@ -1,0 +1,134 @@
+"""From a view that is too large to a committed generation: ask the summarizer between plan and commit.
+
+The slow thing works outside: no lock is held while it does. Whatever happens to it (it raises, hangs, is cancelled,
+answers badly), the compaction is aborted and the view stays as it was (R16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lineal.entries import CompactionCommitted
+from lineal.errors import Conflict, Corrupt, Refused, UnrecoverableCompactionError, Verdict
+from lineal.fold import fold
+from lineal.rules.cut import name, over
+from lineal.session.compaction import abort, commit, plan
+from lineal.session.generation import compacted, raw_ids
+from lineal.session.outcomes import Compacted, Failed, Nothing, Outcome, Plan
+from lineal.session.spilling import enforce_ceiling
+from lineal.summarizers import Summarizer
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+
+def compact(session: Session, summarizer: Summarizer | None, request_id: str | None, automatic: bool = False) -> Outcome:
+    """One compaction from plan to commit; several generations where the summarizer's window is small (R27)."""
+    if request_id and (first := _first_result(session, request_id)):
+        return first
+    asked = summarizer or session.summarizer
+    window = getattr(asked, "window", None)
+    done: list[Compacted] = []
+    while True:
+        try:
+            begun = plan(session, request_id=request_id, automatic=automatic, window=window)
+        except Refused as refusal:
+            if done:
+                return _joined(done)
+            return Nothing(refusal.verdict) if refusal.reason == "nothing_to_cover" else refusal
+        outcome = _finish(session, begun, asked)
+        if not isinstance(outcome, Compacted):
+            return _joined(done) if done else outcome
+        done.append(outcome)
+        if not begun.more:
+            return _joined(done)
+        request_id = None
+
+
+def _joined(done: list[Compacted]) -> Compacted:
+    """Several generations of one call as one outcome."""
+    covered = tuple(id for c in done for id in c.covered)
+    return replace(done[-1], covered=covered, tokens_before=done[0].tokens_before)
+
+
+def _first_result(session: Session, request_id: str) -> Compacted | None:
+    """The result of an earlier call with the same request id (R24)."""
+    for row, entry in session.log.find(f"request:{request_id}", 1):
+        if isinstance(entry, CompactionCommitted):
+            before = session.log.at(row.seq - 1)
+            after = fold(before, row.seq, row.digest.hex(), row.inner.hex(), entry)
+            covered = [i for i in before.items if name(i) in entry.covered]
+            return compacted(before, after, entry, raw_ids(session, before, covered))
+    return None
+
+
+def _finish(session: Session, begun: Plan, summarizer: Summarizer) -> Outcome:
+    try:
+        summary = ask(summarizer, begun.request, session.policy.summary_timeout)
+    except Exception as error:
+        abort(session, begun, f"summarizer: {type(error).__name__}: {error}", ineffective=begun.automatic)
+        return Failed(error, begun.generation)
+    except BaseException:
+        abort(session, begun, "cancelled")
+        raise
+    return settle(session, begun, summary)
+
+
+def settle(session: Session, begun: Plan, summary: Any) -> Outcome:
+    """Commit, or abort and hand the refusal back as the outcome."""
+    try:
+        return commit(session, begun, summary)
+    except Refused as refusal:
+        counts = begun.automatic or refusal.reason == "no_gain"
+        abort(session, begun, str(refusal), ineffective=counts and refusal.reason != "overtaken")
+        return refusal
+    except (Conflict, Corrupt):
+        raise
+    except Exception:
+        abort(session, begun, "commit failed")
+        raise
+
+
+def ask(summarizer: Summarizer, request: Any, timeout: float) -> Any:
+    """Call the summarizer in a thread of its own, so that one that hangs can be left behind. Raises what it raised, or `TimeoutError`."""
+    answer: list[Any] = []
+    failure: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            result = summarizer(request)
+            answer.append(asyncio.run(_await(result)) if inspect.isawaitable(result) else result)
+        except BaseException as error:
+            failure.append(error)
+
+    worker = threading.Thread(target=contextvars.copy_context().run, args=(call,), name="lineal-summarizer", daemon=True)
+    worker.start()
+    worker.join(timeout)
+    if worker.is_alive():
+        raise TimeoutError(f"the summarizer gave no answer in {timeout:g} s")
+    if failure:
+        raise failure[0]
+    return answer[0]
+
+
+async def _await(result: Any) -> Any:
+    return await result
+
+
+def maybe_compact(session: Session, summarizer: Summarizer | None) -> Outcome:
+    """Compact if the view is above the trigger; above the ceiling, spill what could not be summarised, never drop (R29)."""
+    lineage, policy = session.log.catch_up(), session.policy
+    if not over(lineage, policy.trigger, policy.ceiling_bytes, policy.ceiling_items):
+        message = f"the view has {lineage.view_tokens:,} tokens, the trigger is {policy.trigger:,}"
+        return Nothing(Verdict("compaction", "below_trigger", message=message))
+    outcome = compact(session, summarizer, None, automatic=True)
+    unproven = isinstance(outcome, UnrecoverableCompactionError)
+    lineage = session.log.lineage
+    if policy.on_refusal == "spill" and (unproven or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):
+        return enforce_ceiling(session, because=outcome if isinstance(outcome, Refused) else None, hard=unproven) or outcome
+    return outcome

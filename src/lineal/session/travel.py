@@ -1,0 +1,368 @@
+"""Checkpoint, recovery, rollback, fork: four ways to stand at a seq, each with its rule.
+
+| verb | what it appends | rule |
+|---|---|---|
+| `checkpoint` | `CheckpointTaken`, behind a materialised state | refused while a compaction is in flight (R63) |
+| `recover` | the abort of a dead holder's compaction, *unknown* for a dead holder's effects; nothing else | recovery (000) |
+| `rollback` | `RolledBack` with the view at the target: going back is going forward | rollback (003) |
+| `fork` | a new log: the same rows, relinked, then `Forked` | - |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from lineal import codec, working_set
+from lineal.entries import (
+    CheckpointTaken,
+    CompactionAborted,
+    EffectIntended,
+    EffectResolved,
+    EffectSettled,
+    Entry,
+    Forked,
+    RolledBack,
+    Run,
+)
+from lineal.errors import CompactionLineageError, Conflict, Corrupt, Refused, UnsafeRollbackError, Verdict
+from lineal.fold import fold
+from lineal.holder import alive, describe
+from lineal.lineage import Lineage, place, to_state
+from lineal.rules import recovery as recovery_rule
+from lineal.rules import rollback as rollback_rule
+from lineal.rules.cut import over, units
+from lineal.rules.recovery import Candidate, RecoveryFacts
+from lineal.rules.rollback import Checkpoint, EffectRecord, RollbackFacts
+from lineal.session.effects import EFFECT_KINDS, row_of
+from lineal.session.log import pack
+from lineal.session.outcomes import LedgerRow, Recovery, Rollback
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+NOTED_EFFECTS = 20  # effects that a rollback's note names one by one
+
+
+# --- checkpoint --------------------------------------------------------------------------------------------------------
+
+
+def checkpoint(session: Session, label: str) -> Checkpoint:
+    """Materialise the fold and record it. Raises `CompactionLineageError` while a compaction is in flight."""
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        flight = lineage.in_flight
+        if flight:
+            who = describe(flight.lease, session.clock)
+            raise CompactionLineageError(
+                Verdict(
+                    "recovery",
+                    "taken_in_flight",
+                    message=f"generation {flight.generation} is in flight since seq {flight.seq} ({who}); a checkpoint now would be torn.",
+                    remedy="commit or abort it first; recover() closes one whose holder died",
+                    facts={"generation": flight.generation, "seq": flight.seq},
+                )
+            )
+        state = pack(lineage)
+        session.engine.put_state(session.name, lineage.head, state)
+        return [
+            CheckpointTaken(
+                id=f"cp{lineage.head + 1}",
+                label=label,
+                generation=lineage.generation,
+                state_digest=state[:32].hex(),
+                watermark=lineage.watermark,
+            )
+        ]
+
+    session.log.catch_up()
+    lineage, rows = session.log.write(decide)
+    return _checkpoint_at(rows[-1].seq, cast(CheckpointTaken, codec.decode(rows[-1].body)))
+
+
+def _checkpoint_at(seq: int, e: CheckpointTaken) -> Checkpoint:
+    return Checkpoint(e.id, e.watermark, seq=seq, generation=e.generation, label=e.label, digest=e.state_digest, at=e.at)
+
+
+def checkpoints(session: Session) -> list[Checkpoint]:
+    """All that are retained, newest first."""
+    return [_checkpoint_at(row.seq, e) for row, e in session.log.find("checkpoint") if isinstance(e, CheckpointTaken)]
+
+
+# --- recovery ----------------------------------------------------------------------------------------------------------
+
+
+def recover(session: Session) -> Recovery:
+    """Come back after a fault. Raises `CompactionLineageError` while a live holder compacts, or when a hole is in the way.
+
+    Writes only what the fault left open; called on a sound session it writes nothing.
+    """
+    lineage = session.log.catch_up()
+    choice = recovery_choice(session, lineage)
+    if choice.target is None:
+        raise CompactionLineageError(choice.verdict)
+    aborted = lineage.in_flight.generation if lineage.in_flight and choice.abort_open else None
+    unknown: list[str] = []
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        entries: list[Entry] = []
+        flight = lineage.in_flight
+        if flight and flight.generation == aborted:
+            entries.append(CompactionAborted(generation=flight.generation, why="its holder is gone"))
+        dead = [e for e in lineage.effects if e.state == "intended" and not alive(e.lease, session.clock)]
+        unknown[:] = [e.key for e in dead]
+        why = "its holder is gone"
+        return [*entries, *(EffectSettled(key=e.key, attempt=e.attempt, state="unknown", why=why) for e in dead)]
+
+    live, _ = session.log.write(decide)
+    base = choice.seq - 1 if choice.target == "checkpoint" else choice.seq
+    if session.log.at_from(base, live.head) != live:
+        raise Corrupt(session.name, choice.seq, f"the live state, rebuilt from seq {base}", "another state", "recovery disagrees")
+    session.finish_removal()
+    passed = tuple((c.id, verdict) for c, verdict in choice.passed_over)
+    return Recovery(choice.target, choice.seq, choice.why, choice.checkpoint_id, passed, tuple(unknown), aborted)
+
+
+def recovery_choice(session: Session, lineage: Lineage) -> recovery_rule.RecoveryChoice:
+    """What `recover` would do, without doing it: the rule's answer, with a verdict for each checkpoint passed over."""
+    flight = lineage.in_flight
+    live = flight is not None and alive(flight.lease, session.clock)
+    facts = RecoveryFacts(
+        committed_at=lineage.committed_at,
+        rolled_back_at=lineage.rolled_back_at,
+        open_compaction=None if flight is None else "live" if live else "dead",
+        generation=flight.generation if flight else 0,
+        holder=describe(flight.lease, session.clock) if flight else "",
+        deadline=flight.lease.deadline if flight else None,
+        replay_from=lineage.covered_through,
+    )
+    return recovery_rule.choose(facts, _candidates(session))
+
+
+def _candidates(session: Session) -> Iterator[Candidate]:
+    for row, entry in session.log.find("checkpoint"):
+        if isinstance(entry, CheckpointTaken):
+            state = session.engine.state(session.name, row.seq - 1)
+            sound = state is not None and state[0] == row.seq - 1 and state[1][:32].hex() == entry.state_digest
+            yield Candidate(entry.id, row.seq, entry.in_flight, sound)
+
+
+# --- rollback ----------------------------------------------------------------------------------------------------------
+
+
+def resolve_target(session: Session, target: Checkpoint | int | str) -> tuple[int, Checkpoint | None]:
+    """The seq a target means. A name is a checkpoint's id or label (the newest one). Raises `Refused` for an unknown one."""
+    if isinstance(target, bool) or not isinstance(target, Checkpoint | int | str):
+        raise Refused(_unknown_target(session, target))
+    if isinstance(target, int):
+        return target, None
+    if isinstance(target, str) and target.isdigit():
+        return int(target), None
+    known = checkpoints(session)
+    wanted = target.checkpoint_id if isinstance(target, Checkpoint) else target
+    found = next((c for c in known if c.checkpoint_id == wanted), None) or next((c for c in known if c.label == wanted), None)
+    if found is None:
+        raise Refused(_unknown_target(session, wanted))
+    return found.seq, target if isinstance(target, Checkpoint) else found
+
+
+def _unknown_target(session: Session, target: object) -> Verdict:
+    known = ", ".join(c.checkpoint_id for c in checkpoints(session)[:5]) or "none"
+    return Verdict(
+        "rollback",
+        "unknown_target",
+        message=f"{target!r} is neither a seq nor a checkpoint of session {session.name!r}.",
+        remedy=f"checkpoints are: {known}; or name a seq from `lineal log`",
+    )
+
+
+def rollback(session: Session, target: Checkpoint | int | str, dry_run: bool, expected_head: int | None) -> Rollback:
+    """Go back on purpose: append a head whose view is the fold at the target. Raises `UnsafeRollbackError`, `Conflict`.
+
+    A dry run gives the same plan and raises only for a target that does not exist.
+    """
+    seq, named = resolve_target(session, target)
+    outcome: list[Rollback] = []
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        if expected_head is not None and lineage.head != expected_head:
+            raise Conflict(session.name, expected_head, lineage.head, "newer work stands behind the plan")
+        past, verdict = _judge(session, lineage, seq, named)
+        facts = verdict.facts
+        outcome[:] = [
+            Rollback(
+                seq=lineage.head + 1,
+                target=seq,
+                guarded=tuple(facts.get("guarded", ())),
+                refused=tuple(facts.get("refused", ())),
+                left_behind=_left_behind(session, lineage, seq),
+                verdict=verdict,
+                dry_run=dry_run,
+            )
+        ]
+        if dry_run:
+            return []
+        if not verdict.allowed or past is None:
+            raise UnsafeRollbackError(verdict)
+        return [_rolled_back(session, lineage, past, outcome[0], named)]
+
+    session.log.catch_up()
+    lineage, _ = session.log.write(decide) if not dry_run else (session.log.lineage, decide(session.log.lineage))
+    if not dry_run:
+        session.log.keep_state()
+        policy = session.policy
+        if over(lineage, policy.trigger, policy.ceiling_bytes, policy.ceiling_items):
+            session.maybe_compact()
+    return outcome[0]
+
+
+def _judge(session: Session, lineage: Lineage, seq: int, named: Checkpoint | None) -> tuple[Lineage | None, Verdict]:
+    if seq >= lineage.head or seq < 0:
+        what = "is the head" if seq == lineage.head else "lies outside the log"
+        return None, Verdict(
+            "rollback",
+            "nothing_to_roll_back",
+            message=f"seq {seq} {what} (head {lineage.head}).",
+            remedy="name a seq below the head",
+        )
+    if not (seq == 0 or lineage.on_branch(seq)):
+        return None, Verdict(
+            "rollback",
+            "left_behind",
+            message=f"seq {seq} was left behind by an earlier rollback; what hangs on it stays dead (R40).",
+            remedy="name a seq of the current branch; fork(at=...) can still look at it",
+        )
+    try:
+        past: Lineage | None = session.log.at(seq)
+    except Refused:
+        past = None
+    facts = RollbackFacts(
+        target=seq,
+        head=lineage.head,
+        watermark=named.effect_watermark if named else 0,
+        effects=tuple(_records(session, lineage, seq, past)),
+        raw_gone=past is None,
+        oldest=oldest_reachable(session, lineage) if past is None else 0,
+        in_flight_at_target=tuple(e.key for e in past.effects) if past else (),
+    )
+    return past, rollback_rule.judge(facts)
+
+
+def _records(session: Session, lineage: Lineage, seq: int, past: Lineage | None) -> Iterator[EffectRecord]:
+    keys = dict.fromkeys(cast(Any, e).key for _, e in session.log.entries(seq, kinds=EFFECT_KINDS))
+    keys.update(dict.fromkeys(e.key for e in past.effects) if past else {})
+    for row in filter(None, (row_of(session, lineage, key) for key in keys)):
+        yield EffectRecord(row.key, row.seq, row.idempotent, cast(Any, row.state), row.keyed, row.guarded, row.resolved)
+
+
+def _left_behind(session: Session, lineage: Lineage, seq: int) -> tuple[str, ...]:
+    turns = session.log.entries(seq, kinds=("turn",))
+    return tuple(cast(Any, entry).id for row, entry in turns if lineage.on_branch(row.seq))
+
+
+def oldest_reachable(session: Session, lineage: Lineage) -> int:
+    """The oldest seq of the tail that can still be rebuilt: no pruned range lies between its state and the head."""
+    holes = max((run.last for run in session.log.holes()), default=0)
+    return min((s for s in session.engine.states(session.name) if s >= holes), default=lineage.head)
+
+
+def _rolled_back(session: Session, lineage: Lineage, past: Lineage, plan: Rollback, named: Checkpoint | None) -> RolledBack:
+    """The entry, with everything that a promise keeps: pins of before and after, and their turns."""
+    pins = {p.id: p for p in (*past.pins, *lineage.pins)}
+    promised = {p.turn for p in pins.values() if p.turn}
+    kept_units = [u for u in units(lineage.turns) if any(t.id in promised for t in u.turns)]
+    items = {place(i): i for i in past.items}
+    covered = [r for n in past.nodes for r in n.ranges]
+    for turn in (t for u in kept_units for t in u.turns):
+        if not any(a <= turn.seq <= b for a, b in covered):
+            items[turn.seq] = turn
+    state = msgspec.structs.replace(past, items=tuple(sorted(items.values(), key=place)), pins=tuple(pins.values()), in_flight=None)
+    open_now = {e.key for e in lineage.effects}
+    entry = RolledBack(
+        target=plan.target,
+        past=to_state(state),
+        guarded=plan.guarded,
+        unknown=tuple(e.key for e in past.effects if e.key in open_now),
+        checkpoint=named.checkpoint_id if named else "",
+    )
+    draft = fold(lineage, lineage.head + 1, lineage.digest, "", entry)
+    head = [f"gone back from seq {lineage.head} to seq {plan.target}; {len(plan.left_behind)} turns were left behind"]
+    head += [_done_line(row_of(session, lineage, key)) for key in plan.guarded[:NOTED_EFFECTS]]
+    note = working_set.make_note(draft, session.policy.summary_max_tokens, session.counter, head)
+    return msgspec.structs.replace(entry, note=note)
+
+
+def _done_line(row: LedgerRow | None) -> str:
+    if row is None:
+        return ""
+    outcome = codec.sorted_json(row.outcome).decode("utf-8", "replace")[:120]
+    return f"already done: {row.tool} (key {row.key}, seq {row.seq}), outcome {outcome}; not to be repeated"
+
+
+# --- fork --------------------------------------------------------------------------------------------------------------
+
+
+def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None:
+    """A new session that begins as this one was at `at` (default: now). One atomic append: a fork is whole or absent.
+
+    Effects that were done after `at` are known to the fork's ledger too: the world does not fork.
+    """
+    lineage = session.log.catch_up()
+    seq = lineage.head if at is None else resolve_target(session, at)[0]
+    if not 0 <= seq <= lineage.head:
+        raise Refused(
+            Verdict(
+                "fork", "outside", message=f"seq {seq} lies outside the log (head {lineage.head}).", remedy="name a seq from `lineal log`"
+            )
+        )
+    if name in session.engine.sessions() or name == session.name:
+        raise Refused(Verdict("fork", "name_taken", message=f"session {name!r} exists.", remedy="choose another name"))
+    past = session.log.at(seq)
+    copied = codec.relink(session.engine.scan(session.name, 0, seq), codec.seed(name))
+    end = copied[-1].digest if copied else codec.seed(name)
+    start = msgspec.structs.replace(past, session=name, digest=end.hex())
+    entries: list[Entry] = [_forked(session, past, start, copied), *_known_effects(session, seq)]
+    child, rows = start, copied
+    for entry in entries:
+        row = codec.seal(bytes.fromhex(child.digest), child.head + 1, child.generation, entry, os.urandom(codec.SALT_BYTES), child.branch)
+        child = fold(child, row.seq, row.digest.hex(), row.inner.hex(), entry)
+        rows.append(row)
+    session.engine.put_state(name, child.head, pack(child))
+    session.engine.append(name, 0, rows)
+
+
+def _forked(session: Session, past: Lineage, start: Lineage, copied: Sequence[Any]) -> Forked:
+    present = [0, *(r.seq for r in copied)]
+    digests = {0: codec.seed(start.session).hex(), **{r.seq: r.digest.hex() for r in copied}}
+    gaps = [(a, b) for a, b in zip(present, [*present[1:], past.head + 1], strict=False) if b > a + 1]
+    holes = tuple(Run(a + 1, b - 1, digests[a], digests[a]) for a, b in gaps)
+    entry = Forked(
+        parent=session.name,
+        parent_digest=past.digest,
+        fork_at=past.head,
+        holes=holes,
+        stand_ins=session.log.stand_ins(r.seq for r in copied if r.erased),
+        at=round(session.clock.wall(), 3),
+    )
+    draft = fold(start, start.head + 1, start.digest, "", entry)
+    note = working_set.make_note(draft, session.policy.summary_max_tokens, session.counter) if draft.effects else None
+    return msgspec.structs.replace(entry, note=note)
+
+
+def _known_effects(session: Session, seq: int) -> list[Entry]:
+    """What the parent did after `seq`, as entries of the fork. `turn=-1`: the call stands in no view here."""
+    known: list[Entry] = []
+    for _, e in session.log.entries(seq, kinds=EFFECT_KINDS):
+        if isinstance(e, EffectIntended):
+            known.append(msgspec.structs.replace(e, turn=-1))
+        elif isinstance(e, EffectSettled | EffectResolved):
+            known.append(e)
+    open_keys = dict.fromkeys(e.key for e in known if isinstance(e, EffectIntended))
+    for e in known:
+        if isinstance(e, EffectSettled | EffectResolved):
+            open_keys.pop(e.key, None)
+    known += [EffectSettled(key=key, attempt=1, state="unknown", why=f"in flight in {session.name!r} at the fork") for key in open_keys]
+    return known

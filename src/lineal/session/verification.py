@@ -1,0 +1,168 @@
+"""Verify: read every retained row again and say what it is worth (record 004, R59-R61).
+
+The whole log is folded a second time from nothing but the rows, and compared with what was recorded on the way: the
+chain, each generation's digests of the view before and after, every materialised state, the anchor outside the file.
+Memory is bounded by the view. A clean verdict lifts the latch; damage sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lineal import codec
+from lineal.engines import Row
+from lineal.entries import CompactionCommitted, Entry, TurnAppended
+from lineal.errors import Corrupt, Refused, Unavailable
+from lineal.fold import fold
+from lineal.lineage import Lineage, empty
+from lineal.rules.integrity import AnchorSeen, CompactionVerdict, Finding, Gap, Mismatch, Report, RowSeen, conclude, judge_finding
+from lineal.session.generation import view_digest
+from lineal.session.log import Log, unpack
+
+if TYPE_CHECKING:
+    from lineal.anchor import AnchorFile
+    from lineal.engines import Engine
+    from lineal.holder import Clock
+
+
+class Reports(tuple[Report, ...]):
+    """All that was found; `clean` if nothing is wrong (an open compaction is not wrong, it is in progress)."""
+
+    @property
+    def clean(self) -> bool:
+        return all(r.clean for r in self)
+
+    @property
+    def damaged(self) -> bool:
+        sound = (CompactionVerdict.POST_COMPACTION_CLEAN, CompactionVerdict.COMPACTION_IN_PROGRESS)
+        return any(r.verdict not in sound for r in self)
+
+
+class _Reader:
+    """One pass over a session's rows. It trusts nothing that it has not read."""
+
+    def __init__(self, engine: Engine, name: str, clock: Clock, anchor: AnchorFile | None):
+        self.engine, self.name, self.anchor = engine, name, anchor
+        self.log = Log(engine, name, clock, read_ahead=False)
+        self.before: bytes | None = codec.seed(name)
+        self.lineage: Lineage | None = empty(name, codec.seed(name).hex())
+        self.head = 0
+        self.states = set(engine.states(name))
+
+    def findings(self) -> Iterator[Finding]:
+        for row in self.engine.scan(self.name):
+            yield from self._cross(row)
+            yield from self._row(row)
+            self.head = row.seq
+        yield from self._end()
+
+    def _cross(self, row: Row) -> Iterator[Finding]:
+        """What lies between the row before and this one: nothing, a declared hole, or rows that vanished."""
+        seq = self.head + 1
+        while seq < row.seq:
+            run = next((r for r in self.log.holes() if r.first <= seq <= r.last), None)
+            if run is None:
+                ids = tuple(self._lost(seq, row.seq - 1))
+                yield Finding(gap=Gap(seq, row.seq - 1, ids))
+                self.before, self.lineage = None, None
+                return
+            inside = row.seq <= run.last
+            self.before, self.lineage = (None if inside else bytes.fromhex(run.after)), None
+            seq = row.seq if inside else run.last + 1
+
+    def _lost(self, first: int, last: int) -> Iterator[str]:
+        """Ids of vanished turns, as far as the newest state remembers them."""
+        found = self.engine.state(self.name)
+        lineage = unpack(found[1]) if found else None
+        return (t.id for t in (lineage.turns if lineage else ()) if first <= t.seq <= last)
+
+    def _row(self, row: Row) -> Iterator[Finding]:
+        inner_ok = row.erased or codec.digest(row.salt, row.body) == row.inner
+        linked = self.before is None or row.digest == codec.link(
+            self.before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner
+        )
+        declared = row.erased and row.seq in self.log.erased()
+        expected = self.lineage.generation if self.lineage else row.generation
+        seen = RowSeen(
+            row.seq, row.generation, expected, row.size, len(row.body), inner_ok, linked, row.erased, declared, (row.unique or row.kind)
+        )
+        yield Finding(row=seen)
+        self.before = row.digest
+        entry = self._entry(row) if inner_ok and (declared or not row.erased) else None
+        if entry is None:
+            self.lineage = None
+        elif self.lineage is not None:
+            yield from self._step(row, entry)
+        if row.seq in self.states:
+            yield from self._state(row)
+
+    def _entry(self, row: Row) -> Entry | None:
+        try:
+            return self.log.entry(row)
+        except (Corrupt, Unavailable):
+            return None
+
+    def _step(self, row: Row, entry: Entry) -> Iterator[Finding]:
+        lineage = self.lineage
+        assert lineage is not None
+        if isinstance(entry, CompactionCommitted) and view_digest(lineage.items) != entry.pre_digest:
+            yield Finding(mismatch=Mismatch(entry.generation, "pre", row.seq))
+        try:
+            after = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
+        except AssertionError:
+            self.lineage = None
+            yield Finding(mismatch=Mismatch(lineage.generation, "post", row.seq))
+            return
+        if isinstance(entry, CompactionCommitted) and view_digest(after.items) != entry.post_digest:
+            yield Finding(mismatch=Mismatch(entry.generation, "post", row.seq))
+        self.lineage = after
+
+    def _state(self, row: Row) -> Iterator[Finding]:
+        """A materialised state beside this row: it must be what the fold gives, or (behind a hole) it is where the fold goes on."""
+        found = self.engine.state(self.name, row.seq)
+        state = unpack(found[1]) if found and found[0] == row.seq else None
+        if state is None or state.digest != row.digest.hex() or (self.lineage is not None and state != self.lineage):
+            yield Finding(mismatch=Mismatch(row.generation, "post", row.seq))
+        elif self.lineage is None:
+            self.lineage = state
+
+    def _end(self) -> Iterator[Finding]:
+        beyond = [s for s in self.states if s > self.head]
+        if beyond:
+            # A state is kept only for an entry that was acknowledged: a log that ends before it has lost its tail.
+            newest = self.engine.state(self.name, max(beyond))
+            yield Finding(anchor=AnchorSeen(max(beyond), False, self.head)) if newest else Finding()
+        known = self.anchor.read().get(self.name) if self.anchor else None
+        if known:
+            seq, digest, _ = known
+            yield Finding(anchor=AnchorSeen(seq, self.log.digest_at(seq) == digest, self.head))
+
+    @property
+    def in_flight(self) -> int | None:
+        lineage = self.lineage
+        if lineage is None:
+            return None
+        if lineage.in_flight:
+            return lineage.in_flight.generation
+        return lineage.generation if lineage.pruning or lineage.purging else None
+
+
+def verify(engine: Engine, name: str, clock: Clock, anchor: AnchorFile | None = None) -> Reports:
+    """Every finding about one session, or the one report that it is clean. Reads all rows; changes nothing."""
+    reader = _Reader(engine, name, clock, anchor)
+    reports = [r for finding in reader.findings() if (r := judge_finding(finding))]
+    generation = reader.lineage.generation if reader.lineage else 0
+    return Reports(conclude(reports, reader.in_flight, generation))
+
+
+def salvage(engine: Engine, name: str, clock: Clock) -> Iterator[tuple[Row, TurnAppended]]:
+    """Every turn that still verifies by itself, damage or not: for export when a session no longer opens."""
+    log = Log(engine, name, clock, read_ahead=False)
+    for row in engine.scan(name, 0, None, ("turn",)):
+        try:
+            entry = log.entry(row)
+        except (Corrupt, Unavailable, Refused):
+            continue  # named by verify(); what is salvaged here is only what can be vouched for
+        if isinstance(entry, TurnAppended) and entry.message is not None:
+            yield row, entry

@@ -1,0 +1,112 @@
+"""Foreign history, read as what the host's model saw. The port: `read` gives records, boundaries and damage.
+
+A reader yields a `Record` for each message the model was shown, a `Boundary` where the host dropped history itself, and a
+`Damage` for each thing that cannot be read or that must have stood there. Lines that no model saw (progress, snapshots,
+screen events) are skipped and counted by type in `tally`: whole objects of the file = lines in records + boundaries + tally.
+Files are read, never written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from importlib.resources import files
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from lineal.errors import PolicyError, Verdict
+from lineal.transcripts import claude_code, codex, lines, openai_chat, pairs, pi
+from lineal.transcripts.effects import Outcome, changes_state, outcome
+from lineal.transcripts.records import NOWHERE, Boundary, Damage, Item, Reader, Record, Tally
+
+__all__ = [
+    "FORMATS",
+    "NOWHERE",
+    "Boundary",
+    "Damage",
+    "Item",
+    "Outcome",
+    "Reader",
+    "Record",
+    "changes_state",
+    "conversations",
+    "detect",
+    "outcome",
+    "read",
+    "sample_path",
+]
+
+FORMATS: dict[str, Reader] = {
+    claude_code.NAME: claude_code.read,
+    codex.NAME: codex.read,
+    pi.NAME: pi.read,
+    openai_chat.NAME: openai_chat.read,
+}
+_BEGINS = (
+    (claude_code.NAME, claude_code.is_record),
+    (codex.NAME, codex.is_record),
+    (pi.NAME, pi.begins),
+    (openai_chat.NAME, openai_chat.is_record),
+)
+_ANSWERED_AT_ONCE = (claude_code.NAME, openai_chat.NAME)  # the others leave calls of an aborted turn open
+_LOOKED_AT = 64
+
+
+def read(
+    path: str | PathLike[str], format: str | None = None, conversation: int | None = None, tally: Tally | None = None
+) -> Iterator[Item]:
+    """What stands in the transcript at `path`, in the order the model saw it.
+
+    `format` is a name in `FORMATS`; None looks at the file. `conversation` picks one of `conversations(path)`, from 0.
+    Raises `PolicyError` for an unknown format or conversation, `Unavailable` for a file that cannot be read.
+    """
+    source = Path(path)
+    name = _known(format) if format is not None else detect(source)
+    lines.opened(source).close()
+    chosen = conversation or 0
+    if name != openai_chat.NAME and chosen != 0:
+        raise openai_chat.no_conversation(source, chosen, 1)
+    items = FORMATS[name](source, chosen, Counter() if tally is None else tally)
+    return pairs.check(items, answered_at_once=name in _ANSWERED_AT_ONCE)
+
+
+def conversations(path: str | PathLike[str]) -> list[str]:
+    """The names of the conversations in a file, in its order. All formats but `openai_chat` hold one."""
+    source = Path(path)
+    return openai_chat.conversations(source) if detect(source) == openai_chat.NAME else [source.stem]
+
+
+def detect(path: str | PathLike[str]) -> str:
+    """The format of a file, by its first whole objects. Raises `PolicyError` saying what was seen, `Unavailable` for no file."""
+    source = Path(path)
+    seen: list[str] = []
+    for found in islice(lines.scan(source, lambda value: True, Counter()), _LOOKED_AT):
+        if isinstance(found, Damage):
+            seen.append(f"line {found.line}: {found.why}")
+            continue
+        for name, begins in _BEGINS:
+            if begins(found.value):
+                return name
+        seen.append(f"line {found.line}: an object with the keys {', '.join(sorted(found.value)[:8]) or 'none'}")
+    whole = openai_chat.document(source)
+    first = whole[0] if whole else None
+    if isinstance(first, lines.Found):
+        if openai_chat.is_document(first.value):
+            return openai_chat.NAME
+        seen = [f"a JSON file whose first object has the keys {', '.join(sorted(first.value)[:8]) or 'none'}"]
+    message = f"the format of {str(source)!r} is not known. Seen: {'; '.join(seen[:3]) or 'nothing'}. Known: {', '.join(FORMATS)}."
+    raise PolicyError(Verdict("transcript", "unknown_format", message=message, remedy="pass one of these as `format`"))
+
+
+def sample_path() -> Path:
+    """A session that is shipped with the package: an agent prepares a release (OpenAI chat, JSONL)."""
+    return Path(str(files("lineal"))) / "samples" / "release-day.jsonl"
+
+
+def _known(format: Any) -> str:
+    if format in FORMATS:
+        return str(format)
+    message = f"there is no transcript format {format!r}. Known: {', '.join(FORMATS)}."
+    raise PolicyError(Verdict("transcript", "unknown_format", message=message, remedy="pass one of these, or None to look at the file"))
