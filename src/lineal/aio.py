@@ -113,6 +113,7 @@ class AsyncStore:
     sessions = _twin(Store.sessions)
     status = _twin(Store.status)
     verify = _twin(Store.verify)
+    delete = _twin(Store.delete)
     close = _twin(Store.close)
 
     async def session(self, name: str, policy: Policy | None = None, summarizer: Summarizer | None = None, **more: Any) -> AsyncSession:

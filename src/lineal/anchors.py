@@ -55,11 +55,16 @@ _SAID = {
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of `text` in order, each on one line. A line break ends a sentence."""
+    """The sentences of `text` in order, each as it stands there. A line break ends a sentence."""
     for line in text.splitlines():
         for part in _END.split(line):
-            if words := part.split():
-                yield " ".join(words)
+            if sentence := part.strip():
+                yield sentence
+
+
+def looked_at(text: str) -> str:
+    """What is looked at of a long text: its first and its last `LOOKED_AT` characters."""
+    return text if len(text) <= 2 * LOOKED_AT else f"{text[:LOOKED_AT]}\n{text[-LOOKED_AT:]}"
 
 
 def clipped(text: str, size: int, around: int = 0) -> str:
@@ -106,7 +111,7 @@ _TICKET = r"(?P<ticket>\b[A-Z][A-Z0-9]{1,9}-\d{1,8}\b|(?<![\w#&])#\d{1,8}\b)"
 _VALUE = re.compile(
     rf"{_URL}|(?P<email>(?<![\w.+-])[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,5}})"
     r"|(?P<uuid>\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b)"
-    r"|(?P<path>(?<![\w/.~-])(?:[A-Za-z]:\\[\w.\\-]{1,150}|(?:~|\.{1,2})?(?:/[\w.@+-]{1,80}){1,20}/?|(?:[\w.@+-]{1,80}/){2,20}[\w.@+-]{0,80}"
+    r"|(?P<path>(?<![\w/.~<-])(?:[A-Za-z]:\\[\w.\\-]{1,150}|(?:~|\.{1,2})?(?:/[\w.@+-]{1,80}){1,20}/?|(?:[\w.@+-]{1,80}/){2,20}[\w.@+-]{0,80}"
     rf"|(?:[\w.@+-]{{1,80}}/){{0,20}}[\w.@+-]{{1,80}}\.(?:{_FILE})\b))"
     rf"|{_HASH}|(?P<date>\b{_DATE})|(?P<money>{_MONEY})|{_TICKET}"
     rf"|(?P<pair>\b{_LABEL}(?: is | ?= ?|: ?)[\"'`]?(?:{_DATE}|{_MONEY}|{_DIGITS} ?{_UNIT}|{_NAMED}))"
@@ -160,7 +165,13 @@ def _from_user(text: str) -> Iterator[Found]:
             yield value
 
 
+def prose(text: str) -> str:
+    """What an assistant said, without its calls as `messages.text_of` shows them: a file that it wrote is no decision."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("tool("))
+
+
 def _from_assistant(text: str) -> Iterator[Found]:
+    text = prose(text)
     for line in sentences(text):
         for kind, pattern in _SAID.items():
             if found := pattern.search(line):
@@ -196,10 +207,7 @@ def extract(turns: Iterable[Turn], text_of: Callable[[Any], str]) -> tuple[Ancho
     """The anchors of `turns` in order of seq; `text_of` gives the text of a message. A value is kept at its first seq."""
     found: dict[tuple[str, str], Anchor] = {}
     for turn in turns:
-        text = text_of(turn.message)
-        if len(text) > 2 * LOOKED_AT:
-            text = f"{text[:LOOKED_AT]}\n{text[-LOOKED_AT:]}"
-        who = source(turn)
+        text, who = looked_at(text_of(turn.message)), source(turn)
         for kind, value in _best(_FROM[who](text), PER_TURN[who]):
             _keep(found, Anchor(kind, value, turn.seq, who))
     return tuple(sorted(found.values(), key=lambda a: a.seq))

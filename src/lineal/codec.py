@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from lineal.entries import (
     ENTRY_TYPES,
     CheckpointTaken,
     CompactionCommitted,
+    EffectAttached,
     EffectIntended,
     EffectResolved,
     EffectSettled,
@@ -103,9 +104,17 @@ def _not_json(place: str, why: str) -> PolicyError:
 
 
 def encode(entry: Entry) -> bytes:
+    """The entry's bytes. Raises `PolicyError` for a field that `decode` would refuse: nothing unreadable is ever written."""
     if isinstance(entry, Unknown):
         return entry.raw
     fields = msgspec.to_builtins(entry)
+    if not isinstance(entry, TurnAppended):  # a turn's fields were checked one by one when it was given
+        try:
+            msgspec.convert(fields, type(entry))
+        except msgspec.ValidationError as e:
+            raise PolicyError(
+                Verdict("append", "not_an_entry", message=f"{fields['kind']}: {e}.", remedy="correct the argument that is named")
+            ) from e
     return to_json({"v": FORMAT, "kind": fields.pop("kind"), **fields})
 
 
@@ -140,7 +149,7 @@ def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
             return f"turn:{branch}:{entry.id}", (f"turn:{entry.id}",)
         case EffectIntended():
             return f"intent:{entry.key}:{entry.attempt}", (f"effect:{entry.key}", lookalike_key(entry.tool, entry.arguments))
-        case EffectSettled() | EffectResolved():
+        case EffectSettled() | EffectResolved() | EffectAttached():
             return None, (f"effect:{entry.key}",)
         case CheckpointTaken():
             return f"checkpoint:{entry.id}", ("checkpoint",)
@@ -149,7 +158,7 @@ def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
         case RolledBack():
             return None, ("rollback",)
         case Forked():
-            return None, ("prune", "purge")
+            return None, ("purge",)
         case PruneBegun():
             return None, ("prune",)
         case PurgeBegun():
@@ -192,14 +201,30 @@ def link(before: bytes, seq: int, kind: str, generation: int, size: int, unique:
     return digest(before, header, inner)
 
 
-def relink(rows: Iterable[Row], before: bytes) -> list[Row]:
-    """The same rows chained to another beginning (a fork's copy): bodies, salts and inner digests stay.
+PRUNED = "pruned"  # kind of the row that a fork has where its parent's entry was pruned: a place in the chain, no content
 
-    Across a hole the chain goes on with the digest before it; the fork declares the hole so.
+
+def relink(rows: Iterable[Row], before: bytes, head: int) -> list[Row]:
+    """The rows of 1..`head` chained to another beginning (a fork's copy): bodies, salts and inner digests stay.
+
+    Where an entry was pruned stands an empty row, so that the copy's chain has no hole of its own.
     """
     out: list[Row] = []
-    for r in rows:
+    for r in _filled(rows, head):
         chained = link(before, r.seq, r.kind, r.generation, r.size, r.unique, r.keys, r.inner)
         out.append(Row(r.seq, r.kind, r.generation, r.size, r.salt, r.body, r.inner, chained, r.unique, r.keys))
         before = chained
     return out
+
+
+def _filled(rows: Iterable[Row], head: int) -> Iterator[Row]:
+    expected = 1
+    for row in rows:
+        yield from (_nothing(seq) for seq in range(expected, row.seq))
+        yield row
+        expected = row.seq + 1
+    yield from (_nothing(seq) for seq in range(expected, head + 1))
+
+
+def _nothing(seq: int) -> Row:
+    return Row(seq, PRUNED, 0, 0, b"", b"", digest(b"", b""), b"")

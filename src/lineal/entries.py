@@ -15,7 +15,8 @@ people; nothing is ever ordered or decided by them, except that a lease of anoth
 | `checkpoint` | the fold at the seq before was materialised, with this digest |
 | `rolled_back` | the view is again what it was at that seq |
 | `forked` | this log is a copy of that one up to here |
-| `effect_intended`, `effect_settled`, `effect_resolved` | something is about to be done to the world; how it ended; what was found out |
+| `effect_intended`, `effect_attached` | something is about to be done to the world; where to ask how it stands |
+| `effect_settled`, `effect_resolved` | how it ended; what an operator found out |
 | `pinned`, `unpinned` | keep this turn, or this text, verbatim |
 | `usage` | what the provider counted for the view |
 | `prune_begun`, `prune_finished` | these raw rows are being dropped; are gone |
@@ -33,7 +34,7 @@ class Struct(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of all values in a log: immutable; a field at its default takes no bytes."""
 
 
-class Entry(Struct, tag_field="kind", kw_only=True):
+class Entry(Struct, frozen=True, tag_field="kind", kw_only=True):
     """Something that stands in a log."""
 
     at: float = 0.0
@@ -42,7 +43,7 @@ class Entry(Struct, tag_field="kind", kw_only=True):
 # --- values inside entries -------------------------------------------------------------------------------------------
 
 
-class Turn(Struct):
+class Turn(Struct, frozen=True):
     """One message as callers see it: `message` is exactly what was given; `digest` (hex) is over its stored bytes.
 
     `tokens` is what the view shows of it, before calibration by reported usage.
@@ -57,7 +58,7 @@ class Turn(Struct):
     message: Any
 
 
-class Call(Struct):
+class Call(Struct, frozen=True):
     """A tool call inside a turn: its id, the tool, and the digest of its canonical arguments (hex)."""
 
     id: str
@@ -65,14 +66,14 @@ class Call(Struct):
     arguments: str = ""
 
 
-class Result(Struct):
+class Result(Struct, frozen=True):
     """A result inside a turn. `final` is False for an interim ("status": "pending") result."""
 
     call: str
     final: bool = True
 
 
-class Holder(Struct):
+class Holder(Struct, frozen=True):
     """Who is doing something that takes time. Enough to tell on the same machine, without a clock, that it died."""
 
     token: str
@@ -82,7 +83,7 @@ class Holder(Struct):
     started: int = 0
 
 
-class Lease(Struct):
+class Lease(Struct, frozen=True):
     """A holder's right to finish, until `deadline` (seconds since 1970) or `boot_deadline` (seconds since its boot)."""
 
     holder: Holder
@@ -90,7 +91,7 @@ class Lease(Struct):
     boot_deadline: float
 
 
-class Anchor(Struct):
+class Anchor(Struct, frozen=True):
     """A fact that a summary must not be trusted to remember: typed, exact, carried as data (R18).
 
     `kind`: constraint, decision, failed, task, commit, id, hash, path, url, number. `seq`: the turn it stands in.
@@ -105,7 +106,7 @@ class Anchor(Struct):
 Range = tuple[int, int]  # first and last seq, both inside
 
 
-class Node(Struct, tag_field="item", tag="node"):
+class Node(Struct, frozen=True, tag_field="item", tag="node"):
     """What stands in the view for turns that left it. `summary` is lossy; `spill` is byte-exact through its handle.
 
     `tokens` and `bytes` measure what is shown; `source_tokens` what it stands for; `count` is in turns.
@@ -129,7 +130,7 @@ class Node(Struct, tag_field="item", tag="node"):
         return self.ranges[-1][1]
 
 
-class Note(Struct, tag_field="item", tag="note"):
+class Note(Struct, frozen=True, tag_field="item", tag="note"):
     """Machine-made text in the view, standing behind `seq`. Frozen, so that the rendered prefix is too (R28)."""
 
     seq: int
@@ -138,7 +139,7 @@ class Note(Struct, tag_field="item", tag="note"):
     bytes: int
 
 
-class Stub(Struct):
+class Stub(Struct, frozen=True):
     """From now on blocks of `turn` above `limit` bytes are shown as a stub with a handle; the turn's size in the view then."""
 
     turn: str
@@ -147,7 +148,7 @@ class Stub(Struct):
     bytes: int
 
 
-class Pin(Struct):
+class Pin(Struct, frozen=True):
     """A promise to keep a turn (by `id`) or a `text` verbatim in the view."""
 
     id: str
@@ -155,7 +156,7 @@ class Pin(Struct):
     turn: str = ""
 
 
-class Run(Struct):
+class Run(Struct, frozen=True):
     """Rows `first`..`last` that left the store, and the chain digests on both sides of the hole."""
 
     first: int
@@ -167,7 +168,7 @@ class Run(Struct):
 # --- entries ---------------------------------------------------------------------------------------------------------
 
 
-class TurnAppended(Entry, tag="turn"):
+class TurnAppended(Entry, frozen=True, tag="turn"):
     """One message, as it was given. `tokens` and `bytes` measure what the view shows of it.
 
     `stubbed`: blocks above so many bytes are shown as a stub (0 = whole). `late`: a result whose call has left the view.
@@ -186,7 +187,7 @@ class TurnAppended(Entry, tag="turn"):
     late: bool = False
 
 
-class CompactionBegun(Entry, tag="compaction_begun"):
+class CompactionBegun(Entry, frozen=True, tag="compaction_begun"):
     generation: int
     request_id: str
     covered: tuple[str, ...]
@@ -197,7 +198,7 @@ class CompactionBegun(Entry, tag="compaction_begun"):
     policy: dict[str, Any] = {}
 
 
-class CompactionCommitted(Entry, tag="compaction_committed"):
+class CompactionCommitted(Entry, frozen=True, tag="compaction_committed"):
     """`lossy` is True for a summary. `pre_digest` and `post_digest` are of the view before and after (record 004)."""
 
     generation: int
@@ -216,25 +217,25 @@ class CompactionCommitted(Entry, tag="compaction_committed"):
     ineffective: int = 0
 
 
-class CompactionAborted(Entry, tag="compaction_aborted"):
+class CompactionAborted(Entry, frozen=True, tag="compaction_aborted"):
     generation: int
     why: str
     ineffective: bool = False
 
 
-class Evicted(Entry, tag="evicted"):
+class Evicted(Entry, frozen=True, tag="evicted"):
     turns: tuple[str, ...]
     by: str
 
 
-class Suspended(Entry, tag="suspended"):
+class Suspended(Entry, frozen=True, tag="suspended"):
     tokens: int
     floor_tokens: int
     pinned_tokens: int
     trigger: int
 
 
-class CheckpointTaken(Entry, tag="checkpoint"):
+class CheckpointTaken(Entry, frozen=True, tag="checkpoint"):
     id: str
     label: str
     generation: int
@@ -243,7 +244,7 @@ class CheckpointTaken(Entry, tag="checkpoint"):
     in_flight: bool = False
 
 
-class RolledBack(Entry, tag="rolled_back"):
+class RolledBack(Entry, frozen=True, tag="rolled_back"):
     """`past` is the state of the fold at `target`, as `lineage.to_state` gives it: the new head needs no old rows."""
 
     target: int
@@ -254,18 +255,17 @@ class RolledBack(Entry, tag="rolled_back"):
     checkpoint: str = ""
 
 
-class Forked(Entry, tag="forked"):
-    """The rows below are the parent's, byte for byte, with its holes and stand-ins declared again for this chain."""
+class Forked(Entry, frozen=True, tag="forked"):
+    """The rows below are the parent's, byte for byte; `stand_ins` of purged ones are declared again for this chain."""
 
     parent: str
     parent_digest: str
     fork_at: int
     note: Note | None = None
-    holes: tuple[Run, ...] = ()
     stand_ins: dict[str, Any] = {}
 
 
-class EffectIntended(Entry, tag="effect_intended"):
+class EffectIntended(Entry, frozen=True, tag="effect_intended"):
     """`turn` and `place` say which call this is; `keyed` is False when the key was made from them (R50)."""
 
     key: str
@@ -280,7 +280,14 @@ class EffectIntended(Entry, tag="effect_intended"):
     shown: Any = None
 
 
-class EffectSettled(Entry, tag="effect_settled"):
+class EffectAttached(Entry, frozen=True, tag="effect_attached"):
+    """Where the outside world tells how the effect stands: a job id, a message id, a URL."""
+
+    key: str
+    handle: str
+
+
+class EffectSettled(Entry, frozen=True, tag="effect_settled"):
     key: str
     attempt: int
     state: Literal["done", "no_effect", "unknown"]
@@ -288,22 +295,22 @@ class EffectSettled(Entry, tag="effect_settled"):
     why: str = ""
 
 
-class EffectResolved(Entry, tag="effect_resolved"):
+class EffectResolved(Entry, frozen=True, tag="effect_resolved"):
     key: str
     finding: Literal["happened", "not_happened", "compensated"]
     note: str = ""
 
 
-class Pinned(Entry, tag="pinned"):
+class Pinned(Entry, frozen=True, tag="pinned"):
     pin: Pin
     note: Note | None = None
 
 
-class Unpinned(Entry, tag="unpinned"):
+class Unpinned(Entry, frozen=True, tag="unpinned"):
     id: str
 
 
-class Usage(Entry, tag="usage"):
+class Usage(Entry, frozen=True, tag="usage"):
     """What the provider counted, beside what we counted for the same view (tokens, before calibration)."""
 
     input_tokens: int
@@ -311,19 +318,20 @@ class Usage(Entry, tag="usage"):
     counted: int
 
 
-class PruneBegun(Entry, tag="prune_begun"):
+class PruneBegun(Entry, frozen=True, tag="prune_begun"):
     runs: tuple[Run, ...]
     entries: int
 
 
-class PruneFinished(Entry, tag="prune_finished"):
+class PruneFinished(Entry, frozen=True, tag="prune_finished"):
     begun: int
 
 
-class PurgeBegun(Entry, tag="purge_begun"):
+class PurgeBegun(Entry, frozen=True, tag="purge_begun"):
     """`stand_ins` (seq -> entry without content) take the place of rows that lose bytes and salt and keep their digests.
 
-    `nodes`, `anchors`, `pins` and `note` are the view's after the purge. `checkpoints` and `generations` are no longer usable.
+    `nodes`, `anchors`, `pins` and `note` are the view's after the purge; `seqs` are the turns'. `checkpoints` and
+    `generations` are no longer usable.
     """
 
     turns: tuple[str, ...]
@@ -334,13 +342,14 @@ class PurgeBegun(Entry, tag="purge_begun"):
     anchors: tuple[Anchor, ...] = ()
     pins: tuple[Pin, ...] = ()
     note: Note | None = None
+    seqs: tuple[int, ...] = ()
 
 
-class PurgeFinished(Entry, tag="purge_finished"):
+class PurgeFinished(Entry, frozen=True, tag="purge_finished"):
     begun: int
 
 
-class Unknown(Entry, tag="unknown"):
+class Unknown(Entry, frozen=True, tag="unknown"):
     """An annotation of another program (kind `x.*`): carried byte for byte, without any effect on the view (R57)."""
 
     name: str
@@ -358,6 +367,7 @@ ENTRY_TYPES: tuple[type[Entry], ...] = (
     RolledBack,
     Forked,
     EffectIntended,
+    EffectAttached,
     EffectSettled,
     EffectResolved,
     Pinned,

@@ -26,6 +26,7 @@ from lineal.entries import (
     CompactionAborted,
     CompactionBegun,
     CompactionCommitted,
+    EffectAttached,
     EffectIntended,
     EffectResolved,
     EffectSettled,
@@ -47,10 +48,12 @@ from lineal.entries import (
     Unpinned,
     Usage,
 )
-from lineal.lineage import InFlight, Item, Lineage, OpenEffect, TurnItem, calibrated, from_state, place
+from lineal.lineage import Done, InFlight, Item, Lineage, OpenEffect, TurnItem, calibrated, from_state, place
 
 CALIBRATION_FROM = 4_096  # counted tokens: below this a difference is fixed overhead (tools, framing), above it a factor
 FACTOR_MAX = 3.0
+DONE_NOTED = 24  # settled effects that the state carries for the notes; the ledger has all
+OUTCOME_CHARS = 120
 
 
 def fold(before: Lineage, seq: int, digest: str, inner: str, entry: Entry) -> Lineage:
@@ -162,6 +165,7 @@ def _rolled_back(old: Lineage, seq: int, inner: str, e: RolledBack) -> Lineage:
     items = (*past.items, *([e.note] if e.note else []))
     unknown = tuple(_replace(x, state="unknown", why="rolled back") if x.key in e.unknown else x for x in old.effects)
     segments = (*past.segments, *([(past.since, e.target)] if past.since <= e.target else []))
+    promised = {*past.promised, *(i.seq for i in past.items if isinstance(i, TurnItem) and i.seq > e.target)}
     return _with_items(
         _replace(past, session=old.session, head=seq, digest=old.digest),
         items,
@@ -169,11 +173,13 @@ def _rolled_back(old: Lineage, seq: int, inner: str, e: RolledBack) -> Lineage:
         branch=old.branch + 1,
         since=seq,
         segments=segments,
+        promised=tuple(sorted(promised)),
         last_generation=old.last_generation,
         in_flight=None,
         committed_at=past.committed_at,
         rolled_back_at=seq,
         effects=unknown,
+        done=old.done,
         watermark=old.watermark,
         pins=past.pins,
         suspended=False,
@@ -206,18 +212,34 @@ def _settled(old: Lineage, seq: int, inner: str, e: EffectSettled) -> Lineage:
     others = tuple(x for x in old.effects if x.key != e.key)
     if e.state == "unknown":
         return _replace(old, effects=(*others, _replace(mine, state="unknown", why=e.why))) if mine else old
-    done = e.state == "done" and not (mine and mine.idempotent)
-    return _replace(old, effects=others, watermark=max(old.watermark, mine.seq if mine else seq) if done else old.watermark)
+    if e.state != "done" or (mine and mine.idempotent):
+        return _replace(old, effects=others)
+    told = Done(e.key, mine.tool if mine else "", mine.seq if mine else seq, _short(e.outcome), mine.turn if mine else 0)
+    return _replace(old, effects=others, watermark=max(old.watermark, told.seq), done=_noted(old, told))
+
+
+def _noted(old: Lineage, told: Done) -> tuple[Done, ...]:
+    return (*(d for d in old.done if d.key != told.key), told)[-DONE_NOTED:]
+
+
+def _short(outcome: Any) -> str:
+    text = outcome if isinstance(outcome, str) else "" if outcome is None else repr(outcome)
+    return text if len(text) <= OUTCOME_CHARS else text[: OUTCOME_CHARS - 1] + "…"
+
+
+def _attached(old: Lineage, seq: int, inner: str, e: EffectAttached) -> Lineage:
+    return _replace(old, effects=tuple(_replace(x, handle=e.handle) if x.key == e.key else x for x in old.effects))
 
 
 def _resolved(old: Lineage, seq: int, inner: str, e: EffectResolved) -> Lineage:
     mine = old.effect(e.key)
-    happened = mine is not None and e.finding == "happened" and not mine.idempotent
-    return _replace(
-        old,
-        effects=tuple(x for x in old.effects if x.key != e.key),
-        watermark=max(old.watermark, mine.seq) if happened and mine else old.watermark,
-    )
+    rest = _replace(old, effects=tuple(x for x in old.effects if x.key != e.key))
+    if e.finding != "happened":
+        return _replace(rest, done=tuple(d for d in old.done if d.key != e.key))
+    if mine is None or mine.idempotent:
+        return rest
+    told = Done(e.key, mine.tool, mine.seq, _short(e.note), mine.turn)
+    return _replace(rest, watermark=max(old.watermark, mine.seq), done=_noted(old, told))
 
 
 def _pinned(old: Lineage, seq: int, inner: str, e: Pinned) -> Lineage:
@@ -256,7 +278,9 @@ def _purge_begun(old: Lineage, seq: int, inner: str, e: PurgeBegun) -> Lineage:
     if e.note:
         items.append(e.note)
     ordered = tuple(sorted(items, key=place))
-    return _with_items(old, ordered, anchors=e.anchors, pins=e.pins, purging=seq, epoch=old.epoch + 1, in_flight=None, changed_at=seq)
+    done = tuple(_replace(d, outcome="") if d.turn in e.seqs else d for d in old.done)
+    after = _with_items(old, ordered, anchors=e.anchors, pins=e.pins, done=done, in_flight=None)
+    return _replace(after, purging=seq, epoch=old.epoch + 1, changed_at=seq)
 
 
 def _purge_finished(old: Lineage, seq: int, inner: str, e: PurgeFinished) -> Lineage:
@@ -278,6 +302,7 @@ _STEPS: dict[type[Entry], Callable[[Lineage, int, str, Any], Lineage]] = {
     RolledBack: _rolled_back,
     Forked: _forked,
     EffectIntended: _intended,
+    EffectAttached: _attached,
     EffectSettled: _settled,
     EffectResolved: _resolved,
     Pinned: _pinned,

@@ -64,10 +64,24 @@ class OpenEffect(Struct, frozen=True):
     lease: Lease
     state: str = "intended"
     why: str = ""
+    handle: str = ""
+
+
+class Done(Struct, frozen=True):
+    """A settled effect that may not be repeated, as the notes tell it. The ledger has the whole record."""
+
+    key: str
+    tool: str
+    seq: int
+    outcome: str = ""
+    turn: int = 0
 
 
 class Lineage(Struct, frozen=True):
-    """The working memory at one seq. Immutable; `items` is the view in the order it is shown."""
+    """The working memory at one seq. Immutable; `items` is the view in the order it is shown.
+
+    `promised`: seqs of pinned turns that came along when a rollback left the rest of their branch behind.
+    """
 
     session: str
     digest: str
@@ -76,6 +90,7 @@ class Lineage(Struct, frozen=True):
     branch: int = 0
     since: int = 1
     segments: tuple[Range, ...] = ()
+    promised: tuple[int, ...] = ()
     items: tuple[Item, ...] = ()
     tokens: int = 0
     bytes: int = 0
@@ -86,6 +101,7 @@ class Lineage(Struct, frozen=True):
     covered_through: int = 0
     rolled_back_at: int = 0
     effects: tuple[OpenEffect, ...] = ()
+    done: tuple[Done, ...] = ()
     watermark: int = 0
     pins: tuple[Pin, ...] = ()
     anchors: tuple[Anchor, ...] = ()
@@ -122,7 +138,7 @@ class Lineage(Struct, frozen=True):
 
     def on_branch(self, seq: int) -> bool:
         """Whether the entry at `seq` was not left behind by a rollback."""
-        return self.since <= seq <= self.head or any(a <= seq <= b for a, b in self.segments)
+        return self.since <= seq <= self.head or any(a <= seq <= b for a, b in self.segments) or seq in self.promised
 
     def stands(self, seq: int) -> bool:
         """Whether what was said at `seq` can still be known from the view: on this branch and in no node's ranges."""

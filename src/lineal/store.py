@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
 from lineal.anchor import AnchorFile
 from lineal.engines import Engine, open_engine
-from lineal.entries import Turn
-from lineal.errors import PolicyError, Unavailable, Verdict
+from lineal.entries import CompactionCommitted, Turn
+from lineal.errors import PolicyError, Refused, Unavailable, Verdict
 from lineal.holder import Clock, SystemClock, new_holder, release
 from lineal.policy import Policy
 from lineal.rules.integrity import CompactionVerdict, Report
-from lineal.session import Session
+from lineal.session import Session, removal
 from lineal.session.recall import turn_of
 from lineal.session.verification import Reports, salvage, verify
 from lineal.summarizers import Summarizer
@@ -58,17 +58,21 @@ class Store:
         policy: Policy | None = None,
         summarizer: Summarizer | None = None,
         counter: str | Counter = "bytes/3",
+        redact: Callable[[Any], Any] | None = None,
+        before_commit: Callable[[CompactionCommitted], None] | None = None,
     ) -> Session:
         """The session of this name; it begins with its first entry. Reads the newest state and the tail behind it.
 
-        `summarizer` is used where a verb gets none (default: the offline extractive one). Raises `Corrupt` if what it
+        `summarizer` is used where a verb gets none (default: the offline extractive one). `redact` maps a message before it
+        is stored and digested (R56). `before_commit` is called once with each generation about to be committed; what it
+        raises stops the commit. Raises `Corrupt` if what it
         must read is damaged: `verify(name)` then says what, `salvage(name)` reads the rest.
         """
         if self._closed:
             raise Unavailable("the store is closed", None, "connect again")
         if not isinstance(name, str) or not name:
             raise PolicyError(Verdict("session", "name", message=f"{name!r} is no session name.", remedy="give a non-empty string"))
-        return Session(self, name, policy or Policy(), summarizer or _extractive(), _counter(counter))
+        return Session(self, name, policy or Policy(), summarizer or _extractive(), _counter(counter), redact, before_commit)
 
     def sessions(self) -> list[str]:
         """Names of the sessions that have an entry."""
@@ -87,6 +91,24 @@ class Store:
         found += [Report(CompactionVerdict.ALTERED, 0, detail=f"engine: {what}") for what in self.engine.check()]
         wrong = [r for r in found if not r.clean]
         return Reports(wrong or found[:1] or [Report(CompactionVerdict.POST_COMPACTION_CLEAN, 0, detail="no session")])
+
+    def delete(self, name: str) -> tuple[str, ...]:
+        """Delete a whole session for good: log, states, index. Returns the forks that keep their own copies of its entries.
+
+        A mark goes first, so that a delete that was interrupted never leaves a log that reads as whole; call it again to
+        finish. Raises `Refused` for an unknown session.
+        """
+        seqs = [row.seq for row in self.engine.scan(name)]
+        if not seqs and self.engine.latched(name) is None:
+            known = ", ".join(self.sessions()[:5]) or "none"
+            raise Refused(Verdict("retention", "unknown_session", message=f"no session {name!r}.", remedy=f"sessions are: {known}"))
+        forks = removal.forks_of(self.engine, name)
+        self.engine.latch(name, "it is being deleted")
+        self.engine.delete_states(name, self.engine.states(name))
+        self.engine.delete(name, seqs, content_only=True)
+        self.engine.delete(name, seqs)
+        self.engine.latch(name, None)
+        return tuple(forks)
 
     def salvage(self, name: str) -> Iterator[Turn]:
         """Every turn of a damaged session that still verifies by itself, oldest first."""

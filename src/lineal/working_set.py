@@ -8,13 +8,13 @@ user or assistant turn (R21). The label names the handle under which the covered
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lineal import anchors, messages
-from lineal.entries import Node, Note, Pin
+from lineal.entries import Call, Node, Note, Pin
 from lineal.errors import Corrupt
-from lineal.lineage import Lineage, TurnItem
+from lineal.lineage import Item, Lineage, OpenEffect, TurnItem
 from lineal.rules.cut import open_calls, units
 from lineal.tokens import Counter, measure
 
@@ -38,9 +38,10 @@ def note_text(lineage: Lineage, budget: int, count: Callable[[str], int], head: 
     """
     lines = list(head)
     lines += [f"pinned: {p.text}" for p in lineage.pins if p.text]
-    lines += [_effect_line(e.key, e.tool, e.state, e.seq) for e in lineage.effects]
-    if lineage.watermark:
-        lines.append(f"effects are recorded up to seq {lineage.watermark}; look a key up before doing it again")
+    lines += [_effect_line(e) for e in lineage.effects]
+    if lineage.done:
+        lines.append(f"done, not to be repeated (effect watermark seq {lineage.watermark}):")
+        lines += [f"- {d.tool} (key {d.key}, seq {d.seq}){': ' + d.outcome if d.outcome else ''}" for d in lineage.done]
     waiting = open_calls(lineage.turns)
     if waiting:
         lines.append(f"calls without a result: {', '.join(waiting)}")
@@ -53,10 +54,11 @@ def note_text(lineage: Lineage, budget: int, count: Callable[[str], int], head: 
     return "\n".join([f"[lineal notes at seq {lineage.head}; kept by machine, said by nobody]", *lines])
 
 
-def _effect_line(key: str, tool: str, state: str, seq: int) -> str:
-    if state == "intended":
-        return f"effect {tool} (key {key}) was begun at seq {seq} and is not settled"
-    return f"effect {tool} (key {key}) has an unknown outcome since seq {seq}: not to be repeated before it is resolved"
+def _effect_line(e: OpenEffect) -> str:
+    where = f", ask {e.handle}" if e.handle else ""
+    if e.state == "intended":
+        return f"in flight: {e.tool} (key {e.key}, seq {e.seq}{where}), not settled"
+    return f"unknown outcome: {e.tool} (key {e.key}, seq {e.seq}{where}), not to be repeated before it is resolved"
 
 
 def _kept_lines(lineage: Lineage) -> list[str]:
@@ -100,20 +102,53 @@ def render(lineage: Lineage, contents: Mapping[int, Any], dialect: str | None = 
     Without `dialect` each turn is as it was given. A call that never got a result and is no longer the last thing said
     gets a derived one that says so, so that pairs are whole; nothing derived is ever written to the log.
     """
+    found = [message for _, message in shown(lineage, contents, dialect)]
+    _refuse_orphans(lineage)
+    return messages.convert(found, dialect) if dialect else found
+
+
+def shown(lineage: Lineage, contents: Mapping[int, Any], dialect: str | None = None) -> Iterator[tuple[Item | Call, Any]]:
+    """Each message in the order it is shown, with the item that it shows; a derived result comes with its call."""
     spoken = dialect or messages.dialect_of([contents[t.seq] for t in lineage.turns if not t.gone])
     unanswered = _to_close(lineage)
-    shown: list[Any] = []
-    for item in lineage.items:
+    for item in _paired(lineage):
         if isinstance(item, Node):
-            shown.append(messages.machine_message(node_text(item), spoken))
+            yield item, messages.machine_message(node_text(item), spoken)
         elif isinstance(item, Note):
-            shown.append(messages.machine_message(item.text, spoken))
+            yield item, messages.machine_message(item.text, spoken)
         elif not item.gone:
-            shown.append(turn_message(item, contents[item.seq]))
-            calls = (c for c in item.calls if (item.seq, c.id) in unanswered)
-            shown.extend(messages.missing_result(c, item.dialect, contents[item.seq]) for c in calls)
-    _refuse_orphans(lineage)
-    return messages.convert(shown, dialect) if dialect else shown
+            yield item, turn_message(item, contents[item.seq])
+            for call in item.calls:
+                if (item.seq, call.id) in unanswered:
+                    yield call, messages.missing_result(call, item.dialect, contents[item.seq])
+
+
+def _paired(lineage: Lineage) -> list[Item]:
+    """The items in the order they are shown: a result that came after other turns is shown behind its call (R11).
+
+    Providers take a result only right behind its call. Turns that hold anything but results stay where they were said.
+    """
+    behind: dict[int, list[TurnItem]] = {}
+    moved: set[int] = set()
+    asked: dict[str, int] = {}
+    last_word = 0
+    for turn in lineage.turns:
+        asked.update({c.id: turn.seq for c in turn.calls})
+        callers = {asked[r.call] for r in turn.results if r.call in asked}
+        if turn.author == "tool" and len(callers) == 1 and (caller := callers.pop()) < last_word:
+            behind.setdefault(caller, []).append(turn)
+            moved.add(turn.seq)
+        elif not turn.results:
+            last_word = turn.seq
+    if not moved:
+        return list(lineage.items)
+    order: list[Item] = []
+    for item in lineage.items:
+        if not (isinstance(item, TurnItem) and item.seq in moved):
+            order.append(item)
+        if isinstance(item, TurnItem):
+            order.extend(behind.get(item.seq, ()))
+    return order
 
 
 def _to_close(lineage: Lineage) -> set[tuple[int, str]]:

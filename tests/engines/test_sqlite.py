@@ -200,6 +200,23 @@ def test_the_machine_may_stop_at_any_write(disk: FaultyDisk, tmp_path: Path, tor
             file.unlink()
 
 
+@pytest.mark.parametrize("torn", [0.0, 0.6])
+def test_the_machine_may_stop_while_a_store_is_made(disk: FaultyDisk, tmp_path: Path, torn: float) -> None:
+    """R30: at each write of it; what is left is made into a store by the next open."""
+    SqliteEngine.open(f"{tmp_path / 'whole.db'}?vfs={disk.vfs_name}").close()
+    writes = disk.writes
+    assert writes > 10
+    for k in range(1, writes + 1):
+        disk.crash_at, disk.torn = disk.writes + k, torn
+        with pytest.raises(Unavailable):
+            SqliteEngine.open(f"{tmp_path / f'{k}.db'}?vfs={disk.vfs_name}").close()
+        disk.restart()
+        engine = SqliteEngine.open(str(tmp_path / f"{k}.db"))
+        engine.append("s", 0, rows(1, 2))
+        assert engine.check() == []
+        engine.close()
+
+
 def _is_what_was_told(engine: SqliteEngine, told: list[str], steps: list[str]) -> None:
     found = list(engine.scan("s"))
     heads = [int(step.split()[1]) for step in told if step.startswith("append")]
@@ -336,17 +353,25 @@ def test_erased_states_are_in_no_file(store_path: Path, states_first: bool) -> N
     engine.close()
 
 
-def test_while_others_read_the_status_tells_that_erased_bytes_may_be_left(engine: SqliteEngine, store_path: Path) -> None:
-    """E6: an erasure that a reader's snapshot still holds up is not called complete; repeated later, it is."""
+@pytest.mark.parametrize("ending", ["closed", "forgotten", "read to its end"])
+def test_while_others_read_the_status_tells_that_erased_bytes_may_be_left(engine: SqliteEngine, store_path: Path, ending: str) -> None:
+    """E6: an erasure that a reader's snapshot still holds up is not called complete; repeated when the scan is over, it is."""
     engine.append("s", 0, [row(n, _secret(1, n) * 2000) for n in range(1, 20)])
-    scan = SqliteEngine.open(str(store_path)).scan("s")
+    reader = SqliteEngine.open(str(store_path))
+    scan = reader.scan("s")
     next(scan)
     engine.delete("s", [2], content_only=True)
     assert "-wal may hold erased bytes" in engine.status()["erasure"]
-    scan.close()
+    if ending == "closed":
+        scan.close()  # type: ignore[attr-defined]
+    elif ending == "forgotten":
+        del scan
+    else:
+        assert len(list(scan)) == 18
     engine.delete("s", [2], content_only=True)
     assert engine.status()["erasure"] == "complete"
     assert _found_in_files(store_path, [_secret(1, 2)]) == []
+    reader.close()
 
 
 def test_above_the_limit_the_status_asks_for_a_rebuild(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from lineal.errors import Conflict, Corrupt, Unavailable
 CHUNK_ROWS = 500  # one transaction of `delete` ends after so many rows, or so much time, whichever comes first (R37)
 CHUNK_SECONDS = 0.05
 REWRITE_LIMIT = 1 << 30
+CUT_SECONDS = 1.0
 IDLE_READERS = 4
 
 
@@ -305,11 +306,11 @@ class SqliteEngine:
         return "complete"
 
     def _cut_wal(self) -> bool:
-        """Fold the -wal file back and cut it to nothing; False if a reader or writer holds it. Never waits long."""
+        """Fold the -wal file back and cut it to nothing; False if others hold it for longer than `CUT_SECONDS`."""
         db = self._writer
         try:
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            db.set_busy_handler(Patience(0.2))
+            db.set_busy_handler(Patience(min(CUT_SECONDS, self._file.wait)))
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.BusyError:
             return False

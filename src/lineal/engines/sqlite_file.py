@@ -44,7 +44,9 @@ _REMEDIES: tuple[tuple[type[Exception], str], ...] = (
 
 def translated(error: Exception, asked: str, session: str, seq: int, waited: float) -> LinealError:
     """What an error of SQLite means; one of decoding is a column that we cannot have written. `waited` is in seconds."""
-    if isinstance(error, UnicodeDecodeError) or (isinstance(error, apsw.SQLError) and str(error).startswith("no such")):
+    if isinstance(error, UnicodeDecodeError) or (
+        isinstance(error, apsw.SQLError) and str(error).startswith(("no such table", "no such column"))
+    ):
         return Corrupt(session, seq, "tables and columns as they were made", f"{error} ({asked})", "damaged file")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError) or getattr(error, "extendedresult", 0) in _DAMAGE:
         expected = "a lineal store" if isinstance(error, apsw.NotADBError) else "pages as they were written"
@@ -86,6 +88,16 @@ class Patience:
         return True
 
 
+SETTINGS: tuple[tuple[str, int | str], ...] = (
+    ("synchronous", "FULL"),
+    ("fullfsync", 1),  # where an fsync leaves the bytes in the drive's cache (macOS)
+    ("checkpoint_fullfsync", 1),
+    ("secure_delete", 1),
+    ("cell_size_check", 1),
+    ("trusted_schema", 0),
+)
+
+
 @dataclass(frozen=True)
 class StoreFile:
     """Where a store lies and how it is opened. `read_only` is empty, or says why nothing can be written."""
@@ -106,15 +118,21 @@ class StoreFile:
             name, flags = f"file:{quote(self.path)}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         connection = apsw.Connection(name, flags=flags, vfs=_checksum_vfs() if self.checksums else self.vfs or None)
         connection.set_busy_handler(Patience(self.wait))
-        connection.pragma("synchronous", "FULL")
-        connection.pragma("fullfsync", 1)
-        connection.pragma("checkpoint_fullfsync", 1)
-        connection.pragma("secure_delete", 1)
-        connection.pragma("cell_size_check", 1)
-        connection.pragma("trusted_schema", 0)
-        if not writer:
-            connection.pragma("query_only", 1)
+        try:
+            for name, value in SETTINGS:
+                connection.pragma(name, value)
+            connection.pragma("query_only", int(not writer))
+        except BaseException:
+            self.leave(connection)
+            raise
         return connection
+
+    def leave(self, connection: apsw.Connection) -> None:
+        """Let go of a file not known to be ours and plain, without folding its -wal file back: that may be another program's,
+        or hold pages that must get checksums.
+        """
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(self.wal_bytes > 0))
+        connection.close()
 
     @property
     def identity(self) -> tuple[int, int] | None:
@@ -213,12 +231,11 @@ def open_file(file: StoreFile, create: bool) -> tuple[StoreFile, apsw.Connection
         file, connection, found = _enter(file)
         try:
             if (wanted and found == "new") or connection.reserve_bytes(None, -1) == CHECKSUM_BYTES:
-                connection.close()
+                file.leave(connection)
                 file = replace(file, checksums=True)
                 connection = file.connect(writer=True)
             elif wanted:
                 raise Unavailable(f"store {file.path} with page checksums", "it was made without", "open it without the option")
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             if found == "new":
                 _make(file, connection)
                 file = replace(file, probe=True)
@@ -229,25 +246,20 @@ def open_file(file: StoreFile, create: bool) -> tuple[StoreFile, apsw.Connection
 
 
 def _enter(file: StoreFile) -> tuple[StoreFile, apsw.Connection, str]:
-    """Connect and judge. Where SQLite can make no -shm file, a store without a WAL is read as one that cannot change.
-
-    Until the file is known, a -wal file beside it stays as it is: it may be another program's, and pages that carry
-    checksums must not be folded back by a connection that writes none.
-    """
-    connection = file.connect(writer=True)
-    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    """Connect and judge. Where SQLite can make no -shm file, a store without a WAL is read as one that cannot change."""
     try:
-        connection.execute("BEGIN")
-        found = _judge(file, connection)
-        connection.execute("COMMIT")
-        return file, connection, found
-    except apsw.CantOpenError:
-        connection.close()
+        connection = file.connect(writer=True)
+        try:
+            connection.execute("BEGIN")
+            found = _judge(file, connection)
+            connection.execute("COMMIT")
+            return file, connection, found
+        except BaseException:
+            file.leave(connection)
+            raise
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
         if file.immutable or not _size(file.path) or file.wal_bytes:
             raise
-    except BaseException:
-        connection.close()
-        raise
     return _enter(replace(file, immutable=True, read_only="neither the file nor its directory can be written"))
 
 

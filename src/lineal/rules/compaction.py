@@ -46,11 +46,17 @@ class CompactionFacts:
     anchors_lost: tuple[str, ...] = ()
     tokens: tuple[int, int] = (1, 0)
     bytes: tuple[int, int] = (1, 0)
+    items: tuple[int, int] = (1, 0)  # counted only where the view was above its budget of items
     min_gain: float = 0.0
 
 
 def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+
+
+def _gains(f: CompactionFacts) -> bool:
+    fewer = f.tokens[1] < f.tokens[0] and f.tokens[1] <= f.tokens[0] * (1 - f.min_gain)
+    return fewer and f.bytes[1] < f.bytes[0] and f.items[1] < f.items[0]
 
 
 TABLE: Table[CompactionFacts] = Table(
@@ -91,6 +97,14 @@ TABLE: Table[CompactionFacts] = Table(
             remedy="append them again, or go on once the floor has moved past them; nothing was removed",
         ),
         Row(
+            "floor_over_budget",
+            "what must stay verbatim is above the ceiling even with its oversized blocks as stubs",
+            "refuse with the numbers; never drop a pin or the floor to fit",
+            lambda f: f.kept_tokens > f.ceiling > 0,
+            tell=lambda f: f"what must stay takes {f.kept_tokens:,} tokens, the ceiling is {f.ceiling:,}.",
+            remedy="raise ceiling, lower floor_turns, or unpin",
+        ),
+        Row(
             "nothing_to_cover",
             "range empty: everything is floor, pinned or already covered",
             "no-op, zero summarizer calls (R14)",
@@ -105,14 +119,6 @@ TABLE: Table[CompactionFacts] = Table(
             lambda f: f.new_turns == 0,
             tell=lambda f: f"the view is held together by {', '.join(f.held_by)}.",
             remedy="append the missing result (or one that says the outcome is unknown), then compact",
-        ),
-        Row(
-            "floor_over_budget",
-            "what must stay verbatim is above the ceiling even with its oversized blocks as stubs",
-            "refuse with the numbers; never drop a pin or the floor to fit",
-            lambda f: f.kept_tokens > f.ceiling > 0,
-            tell=lambda f: f"what must stay takes {f.kept_tokens:,} tokens, the ceiling is {f.ceiling:,}.",
-            remedy="raise ceiling, lower floor_turns, or unpin",
         ),
         Row(
             "not_partition",
@@ -148,9 +154,9 @@ TABLE: Table[CompactionFacts] = Table(
         ),
         Row(
             "no_gain",
-            "the view does not shrink by the minimum gain in tokens and in bytes",
+            "the view does not shrink by the minimum gain in tokens, and in bytes (and in items, if these were the trouble)",
             f"refuse; after {INEFFECTIVE_MAX} such passes a durable *suspended* with the numbers (R22, R23)",
-            lambda f: f.tokens[1] >= f.tokens[0] * (1 - f.min_gain) or f.bytes[1] >= f.bytes[0] or f.tokens[1] >= f.tokens[0],
+            lambda f: not _gains(f),
             tell=lambda f: f"tokens {f.tokens[0]:,} -> {f.tokens[1]:,}, bytes {f.bytes[0]:,} -> {f.bytes[1]:,}: not worth it.",
             remedy="use a shorter summary, or wait until there is more to cover",
         ),

@@ -13,6 +13,7 @@ from lineal.lineage import Item, Lineage, TurnItem, place
 from lineal.policy import Policy
 
 SYSTEM_ROLES = ("system", "developer")
+HUGE = 65_536  # bytes: whoever said it, a turn above this holds a document or media
 STUB_LIMIT = 1_024  # bytes: a block that is put aside to make the floor fit is shown as a stub above this
 
 # --- units: a call and all its results are never split (R11) -----------------------------------------------------------
@@ -103,7 +104,10 @@ def floor_of(turns: Sequence[TurnItem], policy: Policy) -> tuple[TurnItem, ...]:
 
 
 def protected(lineage: Lineage, policy: Policy) -> dict[str, str]:
-    """Turn id -> why it must stay verbatim: floor, pin, leading instructions, newest user turn, open call, or their unit."""
+    """Turn id -> why it must stay verbatim: floor, pin, leading instructions, newest user turn, open call, or their unit.
+
+    A unit that lies on both sides of the newest user turn stays too: its summary could stand on neither (R11, R12).
+    """
     turns = lineage.turns
     why: dict[str, str] = {}
     for turn in turns:
@@ -118,6 +122,8 @@ def protected(lineage: Lineage, policy: Policy) -> dict[str, str]:
     why.update({t.id: "floor" for t in floor_of(turns, policy)})
     for unit in units(turns):
         reason = "open call" if unit.open else next((f"unit of {t.id}" for t in unit.turns if t.id in why), None)
+        if newest_user and unit.turns[0].seq < newest_user.seq < unit.turns[-1].seq:
+            reason = reason or f"unit around {newest_user.id}"
         if reason:
             for turn in unit.turns:
                 why.setdefault(turn.id, reason)
@@ -176,8 +182,13 @@ def _worth(items: Iterable[Item]) -> bool:
 
 
 def _put_aside(kept: Sequence[Item], lineage: Lineage, policy: Policy) -> tuple[TurnItem, ...]:
-    """The largest kept turns to show as stubs, until what is kept fits under the ceilings with a summary beside it."""
-    turns = sorted((i for i in kept if isinstance(i, TurnItem) and not i.gone), key=lambda t: t.bytes, reverse=True)
+    """The largest kept tool results and media to show as stubs, until what is kept fits under the ceilings with a summary.
+
+    What a person said, and what is pinned, stays word for word.
+    """
+    pinned = {p.turn for p in lineage.pins}
+    movable = (i for i in kept if isinstance(i, TurnItem) and not i.gone and i.id not in pinned)
+    turns = sorted((t for t in movable if t.author == "tool" or t.bytes > HUGE), key=lambda t: t.bytes, reverse=True)
     tokens = sum(i.tokens for i in kept) + min(policy.summary_max_tokens, policy.target)
     size = sum(i.bytes for i in kept)
     chosen: list[TurnItem] = []

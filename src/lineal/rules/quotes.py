@@ -219,8 +219,22 @@ _POLITE = _stems("thanks thank much lot now then well very good that's it's let 
 _NO = re.compile(r"\b(?:not|never|no|nope|without|until|unless|\w+n['’]t)\b", re.I)
 
 
-def invented_approval(text: str, user_texts: Texts) -> str:
-    """The first clause of `text` that wrongly says a user approved something; empty when all stand."""
+def invented_approval(text: str, user_texts: Texts, previous: str = "") -> str:
+    """The first clause of `text` that wrongly says a user approved something; empty when all stand.
+
+    What an accepted `previous` summary says so already is carried on, not made up.
+    """
+    before = [_stems(words(what).split()) for _, what, _ in _approvals(previous)]
+    for clause, what, fact in _approvals(text):
+        wanted = _stems(words(what).split())
+        carried = any(2 * len(wanted & known) >= len(wanted) for known in before)
+        if not carried and not _approved(what, fact, user_texts):
+            return " ".join(clause.split())
+    return ""
+
+
+def _approvals(text: str) -> Iterator[tuple[str, str, bool]]:
+    """(clause that says a user approved, what it speaks of, whether it only reports what a user made sure of)."""
     for clause in _CLAUSE.split(_EMPHASIS.sub("", text)):
         for match in _APPROVAL.finditer(clause):
             start, end = match.span()
@@ -229,9 +243,8 @@ def invented_approval(text: str, user_texts: Texts) -> str:
             if denied or _CONDITIONAL.search(before):
                 continue
             fact = match["weak"] or (match.group().lower().endswith("confirmed") and _FACT.match(clause, end))
-            if not _approved(_NOT_THE_OBJECT.sub(" ", clause), bool(fact), user_texts):
-                return " ".join(clause.split())
-    return ""
+            yield clause, _NOT_THE_OBJECT.sub(" ", clause), bool(fact)
+            break
 
 
 def _approved(what: str, fact: bool, user_texts: Texts) -> bool:

@@ -61,6 +61,11 @@ class SummaryFacts:
         return (self.stop_reason or "").strip().lower()
 
     @property
+    def said_by_users(self) -> tuple[str, ...]:
+        """A summary is nobody's words, also where a caller counts it among a user's (R21)."""
+        return tuple(text for text in self.user_texts if text != self.previous_text)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Covered turns that the summarizer did not receive, in order."""
         if self.received is None:
@@ -95,6 +100,18 @@ def nested(f: SummaryFacts) -> bool:
     if text.count(before) > 1 or (different >= REPEATED_WORDS and new < LITTLE_NEW):
         return True
     return bool(_WRAPPER.search(text[: text.index(before)][-60:]))
+
+
+def _quote(f: SummaryFacts) -> str:
+    return invented_quote(f.text, (*f.user_texts, f.previous_text))
+
+
+def _approval(f: SummaryFacts) -> str:
+    return invented_approval(f.text, f.said_by_users, f.previous_text)
+
+
+def _completion(f: SummaryFacts) -> str:
+    return false_completion(f.text, f.ledger, f.done_tools)
 
 
 def _some(ids: Collection[str]) -> str:
@@ -212,27 +229,25 @@ TABLE: Table[SummaryFacts] = Table(
             "invented_quote",
             "words are given as a user's that no user said",
             "refuse (R19)",
-            lambda f: bool(invented_quote(f.text, f.user_texts)),
-            tell=lambda f: f"no user said {invented_quote(f.text, f.user_texts)!r:.120}.",
+            lambda f: bool(_quote(f)),
+            tell=lambda f: f"no user said {_quote(f)!r:.120}.",
             remedy="quote users only word for word, or report without quotes and colon",
         ),
         Row(
             "invented_approval",
             "a user is said to have approved something, and no user said yes to it",
             "refuse: prose never creates an approval (R19)",
-            lambda f: bool(invented_approval(f.text, f.user_texts)),
-            tell=lambda f: f"no user's words bear out {invented_approval(f.text, f.user_texts)!r:.120}.",
+            lambda f: bool(_approval(f)),
+            tell=lambda f: f"no user's words bear out {_approval(f)!r:.120}.",
             remedy="leave approvals out; the turn that holds one can be read again by its handle",
         ),
         Row(
             "false_completion",
             "an effect is said to be done that the ledger does not know to be done",
             "refuse (R20)",
-            lambda f: bool(false_completion(f.text, f.ledger, f.done_tools)),
+            lambda f: bool(_completion(f)),
             tell=lambda f: (
-                f"{false_completion(f.text, f.ledger, f.done_tools)!r:.120} against the ledger: "
-                + _some([f"{key} ({tool}) is {state}" for key, tool, state in f.ledger])
-                + "."
+                f"{_completion(f)!r:.120} against the ledger: {_some([f'{k} ({tool}) is {state}' for k, tool, state in f.ledger])}."
             ),
             remedy="resolve the effect first, or leave its outcome to the ledger",
         ),
@@ -240,8 +255,8 @@ TABLE: Table[SummaryFacts] = Table(
             "hostile_directive",
             "a line gives orders as if the system spoke, and no user said so",
             "refuse: derived text commands nobody (R19, R21)",
-            lambda f: bool(shapes.orders(f.text, f.user_texts)),
-            tell=lambda f: f"it gives orders: {shapes.orders(f.text, f.user_texts)!r:.120}.",
+            lambda f: bool(shapes.orders(f.text, f.said_by_users)),
+            tell=lambda f: f"it gives orders: {shapes.orders(f.text, f.said_by_users)!r:.120}.",
             remedy="report such text as what a turn said, or drop it",
         ),
         Row(

@@ -14,7 +14,7 @@ from lineal import working_set
 from lineal.anchor import AnchorFile
 from lineal.codec import arguments_digest
 from lineal.engines import Engine
-from lineal.entries import Entry, Holder, Pin, Pinned, Range, Turn, Unpinned, Usage
+from lineal.entries import CompactionCommitted, Entry, Holder, Pin, Pinned, Range, Turn, Unpinned, Usage
 from lineal.errors import PolicyError, Refused, Verdict
 from lineal.holder import Clock, alive
 from lineal.lineage import Lineage
@@ -50,9 +50,20 @@ class Session:
     `policy` may be changed between calls; it takes effect at the next decision.
     """
 
-    def __init__(self, store: Store, name: str, policy: Policy, summarizer: Summarizer, counter: Counter):
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        policy: Policy,
+        summarizer: Summarizer,
+        counter: Counter,
+        redact: Callable[[Any], Any] | None = None,
+        before_commit: Callable[[CompactionCommitted], None] | None = None,
+    ):
         self.store, self.name, self.policy = store, name, policy
         self.summarizer, self.counter = summarizer, counter
+        self.redact, self.before_commit = redact, before_commit
+        self.announced: set[int] = set()
         self.engine: Engine = store.engine
         self.clock: Clock = store.clock
         self.holder: Holder = store.holder
@@ -91,6 +102,14 @@ class Session:
         if due and lineage.in_flight is None:
             self.checkpoint("automatic")
 
+    def save(self, messages: list[Any]) -> list[Turn]:
+        """Append what is new in a list that begins with what `messages()` shows: for loops that hand over their whole list.
+
+        Saving the same list again adds nothing (R2). Raises `Conflict` for a list that does not begin with the present
+        view: it was taken from an older generation, and nothing is ever replaced (R31).
+        """
+        return appending.save(self, messages)
+
     def messages(self, dialect: str | None = None) -> list[Any]:
         """What the model is shown now, oldest first; in `dialect` ("openai", "responses", "anthropic") or as given.
 
@@ -116,14 +135,15 @@ class Session:
             watermark=lineage.watermark,
             open_calls=open_calls(lineage.turns),
             effects=tuple(r for r in rows if r),
+            done=lineage.done,
             pins=lineage.pins,
             anchors=lineage.anchors,
             handles=tuple(n.handle for n in lineage.nodes),
         )
 
-    def turns(self) -> list[Turn]:
-        """What was said on this branch, from the retained log, oldest first."""
-        return list(recall.turns(self))
+    def turns(self, before: int | None = None, limit: int | None = None) -> list[Turn]:
+        """What was said on this branch, from the retained log, oldest first; of those below seq `before` the newest `limit`."""
+        return recall.page(self, before, limit)
 
     def status(self) -> Status:
         """Sizes and states at the head, without reading any turn."""
@@ -305,7 +325,7 @@ class Session:
 
     def sibling(self, name: str) -> Session:
         """Another session of the same store, with this one's policy and parts."""
-        return Session(self.store, name, self.policy, self.summarizer, self.counter)
+        return Session(self.store, name, self.policy, self.summarizer, self.counter, self.redact, self.before_commit)
 
 
 def _shown(lineage: Lineage) -> list[Range]:

@@ -7,7 +7,7 @@ log (R4). An oversized block is shown as a stub with a handle from the start, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lineal import codec, messages
@@ -23,30 +23,37 @@ if TYPE_CHECKING:
     from lineal.session import Session
 
 Given = tuple[str | None, Any, Parsed]  # id, message, what it says
+Beside = Callable[[Lineage, int, int], Sequence[Entry]]
 
 
-def append(session: Session, given: Any, id: Any, author: str | None) -> list[Turn]:
-    """Append messages in order, all or none. Raises `PolicyError`, `Refused` (dangling result), `Conflict` (id taken)."""
+def append(session: Session, given: Any, id: Any, author: Any, orphans: bool = False, beside: Beside | None = None) -> list[Turn]:
+    """Append messages in order, all or none. Raises `PolicyError`, `Refused` (dangling result), `Conflict` (id taken).
+
+    `orphans`: a result whose call never was in this log (foreign history that was cut) is taken as a late one, not refused.
+    `beside(lineage, n, seq)` gives the entries that stand right behind the n-th message's turn, in the same transaction; it
+    is asked for turns that stand already too, and again after a lost race.
+    """
     batch = _batch(given, id, author)
     standing: dict[int, Turn] = {}
     while True:
-        todo = [(n, g) for n, g in enumerate(batch) if n not in standing]
         try:
-            rows = _write(session, [g for _, g in todo], standing, todo)
+            rows = _write(session, batch, standing, orphans, beside)
         except Duplicate:
             _find_standing(session, batch, standing)
             continue
         break
-    fresh = iter(rows)
+    fresh = (row for row in rows if row.kind == "turn")
     return [standing[n] if n in standing else _turn(next(fresh), batch[n]) for n in range(len(batch))]
 
 
-def _batch(given: Any, id: Any, author: str | None) -> list[Given]:
+def _batch(given: Any, id: Any, author: Any) -> list[Given]:
     many = isinstance(given, list)
     items = given if many else [given]
     ids = list(id) if isinstance(id, list | tuple) else [id] * (1 if not many else len(items) if id is None else 0)
-    if len(ids) != len(items):
-        raise _usage("ids", f"{len(items)} messages with {len(ids)} ids.", "give one id a message, or none")
+    authors = author if isinstance(author, list) else [author] * len(items)
+    if len(ids) != len(items) or len(authors) != len(items):
+        counts = f"{len(items)} messages with {len(ids)} ids and {len(authors)} authors."
+        raise _usage("ids", counts, "give one id a message, or none")
     for one in ids:
         if one is not None and (not isinstance(one, str) or not one or one.startswith("@")):
             raise _usage("id", f"{one!r} is no id.", "give a non-empty string that does not begin with @")
@@ -54,9 +61,9 @@ def _batch(given: Any, id: Any, author: str | None) -> list[Given]:
     if len(set(named)) != len(named):
         raise _usage("ids", "two messages of one batch have the same id.", "give each its own")
     batch: list[Given] = []
-    for one, message in zip(ids, items, strict=True):
+    for one, by, message in zip(ids, authors, items, strict=True):
         codec.refuse_unless_json(message)
-        batch.append((one, message, messages.parse(message, author)))
+        batch.append((one, message, messages.parse(message, by)))
     return batch
 
 
@@ -64,15 +71,23 @@ def _usage(reason: str, message: str, remedy: str) -> PolicyError:
     return PolicyError(Verdict("append", reason, message=message, remedy=remedy))
 
 
-def _write(session: Session, batch: list[Given], standing: dict[int, Turn], todo: list[tuple[int, Given]]) -> list[Row]:
-    if not batch:
+def _write(session: Session, batch: list[Given], standing: dict[int, Turn], orphans: bool, beside: Beside | None) -> list[Row]:
+    todo = [(n, given) for n, given in enumerate(batch) if n not in standing]
+    if not todo and beside is None:
         return []
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
         if lineage.branch:
             _refuse_or_note_earlier(session, lineage, todo, standing)
-        late = _dangling(session, lineage, batch)
-        return [_entry(session, lineage.head + 1 + n, g, n in late) for n, g in enumerate(batch)]
+        late = _dangling(session, lineage, todo, orphans)
+        entries: list[Entry] = []
+        for n, given in enumerate(batch):
+            seq = standing[n].seq if n in standing else lineage.head + 1 + len(entries)
+            if n not in standing:
+                entries.append(_entry(session, seq, given, n in late))
+            if beside:
+                entries.extend(beside(lineage, n, seq))
+        return entries
 
     return session.log.write(decide)[1]
 
@@ -103,20 +118,20 @@ def _standing(session: Session, lineage: Lineage, id: str, message: Any) -> Turn
     return None
 
 
-def _dangling(session: Session, lineage: Lineage, batch: list[Given]) -> set[int]:
+def _dangling(session: Session, lineage: Lineage, todo: list[tuple[int, Given]], orphans: bool) -> set[int]:
     """Places in the batch of results whose call has left the view (late); a result without any call is refused (R4)."""
     late: set[int] = set()
-    wanted = {(n, r.call) for n, (_, _, parsed) in enumerate(batch) for r in parsed.results}
+    wanted = {(n, r.call) for n, (_, _, parsed) in todo for r in parsed.results}
     if not wanted:
         return late
-    said = {c.id for _, _, parsed in batch for c in parsed.calls}
+    said = {c.id for _, (_, _, parsed) in todo for c in parsed.calls}
     for turn in reversed(lineage.turns):
         if all(call in said for _, call in wanted):
             break
         said.update(c.id for c in turn.calls)
     for n, call in sorted(wanted):
         if call not in said:
-            if not lineage.nodes:
+            if not lineage.nodes and not orphans:
                 raise Refused(
                     Verdict(
                         "append",

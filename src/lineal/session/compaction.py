@@ -35,7 +35,7 @@ from lineal.rules import compaction as rule
 from lineal.rules import summary as acceptance
 from lineal.rules.compaction import CompactionFacts
 from lineal.rules.cut import STUB_LIMIT, Cut, cut, floor_of, name, protected, units
-from lineal.session.generation import build, compacted, raw_ranges, readable_tokens, stubs_for, summary_budget, view_digest
+from lineal.session.generation import announce, build, compacted, raw_ranges, readable_tokens, stubs_for, summary_budget, view_digest
 from lineal.session.outcomes import Compacted, Plan
 from lineal.summarizers import Summary, SummaryRequest, build_request
 
@@ -75,9 +75,14 @@ def plan(session: Session, *, request_id: str | None = None, automatic: bool = F
     fitted, more = chosen[0]
     flight = lineage.in_flight
     assert flight is not None
-    request = _request(session, lineage, fitted, flight.generation)
+    try:
+        request = _request(session, lineage, fitted, flight.generation)
+    except BaseException:
+        session.log.write(lambda now: [CompactionAborted(generation=flight.generation, why="its turns could not be read")])
+        raise
     spilled = tuple(t.id for t in fitted.put_aside)
     return Plan(
+        session=session.name,
         generation=flight.generation,
         covered=tuple(t.id for t in request.turns),
         kept=tuple(i.id for i in fitted.kept if isinstance(i, TurnItem) and i.id not in spilled),
@@ -182,6 +187,7 @@ def commit(session: Session, plan: Plan, summary: str | Summary) -> Compacted:
         demand(_judge_commit(session, lineage, after, plan, given, covered, entry))
         ids = tuple(t.id for t in plan.request.turns if given.received is None or t.id in given.received)
         outcome[:] = [compacted(lineage, after, entry, ids)]
+        announce(session, entry)
         return [entry]
 
     _, rows = session.log.write(decide)
@@ -202,6 +208,8 @@ def _as_summary(summary: object) -> Summary:
 
 def _overtaken(lineage: Lineage, plan: Plan) -> str:
     flight = lineage.in_flight
+    if lineage.session != plan.session:
+        return f"the plan is of session {plan.session!r}, not of {lineage.session!r}"
     if lineage.epoch != plan.epoch:
         return f"the session was reset (epoch {plan.epoch} -> {lineage.epoch}) while generation {plan.generation} was being written"
     if flight is None or flight.generation != plan.generation or flight.request_id != plan.request_id:
@@ -245,6 +253,7 @@ def _judge_commit(
         ceiling=policy.ceiling,
         tokens=(before.view_tokens, after.view_tokens),
         bytes=(before.bytes, after.bytes),
+        items=(len(before.items), len(after.items)) if len(before.items) > policy.ceiling_items else (1, 0),
         min_gain=policy.min_gain,
     )
     return rule.judge(facts)
@@ -299,6 +308,11 @@ def abort(session: Session, plan: Plan, why: str, ineffective: bool = False) -> 
         return entries
 
     session.log.write(decide)
+
+
+def suspend(session: Session) -> None:
+    """Record that automatic passes cannot help before something changes from outside."""
+    session.log.write(lambda lineage: [] if lineage.suspended else [_suspension(session, lineage)])
 
 
 def _suspension(session: Session, lineage: Lineage) -> Suspended:

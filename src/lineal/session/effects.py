@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from lineal import codec
-from lineal.entries import EffectIntended, EffectResolved, EffectSettled, Entry
+from lineal.entries import EffectAttached, EffectIntended, EffectResolved, EffectSettled, Entry
 from lineal.errors import KeyConflict, PolicyError, Refused, UnsafeEffectError, Verdict
 from lineal.holder import alive, describe, lease
 from lineal.lineage import Lineage
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 ANSWERED = ("recorded", "compensated", "look_alike")  # reasons that come with an outcome from the ledger
-EFFECT_KINDS = ("effect_intended", "effect_settled", "effect_resolved")
+EFFECT_KINDS = ("effect_intended", "effect_attached", "effect_settled", "effect_resolved")
 
 
 class NoEffect(Exception):
@@ -80,6 +80,12 @@ class Effect:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> Literal[False]:
         return await asyncio.to_thread(self.__exit__, kind, error, trace)
 
+    def attach(self, handle: str) -> None:
+        """Record where the world tells how this effect stands (a job id, a URL): data in the view until it is settled (R51)."""
+        self._refuse_unless_pending()
+        entry = EffectAttached(key=self.key, handle=handle)
+        self._session.log.write(lambda lineage: [entry])
+
     def settle(self, value: Any = None) -> Any:
         """It happened; `value` is kept as its outcome (a value that JSON cannot hold is kept as its repr). Durable on return."""
         self._write("done", _recordable(value), "")
@@ -91,18 +97,22 @@ class Effect:
         self._write("no_effect", reason, reason)
 
     def _write(self, state: Literal["done", "no_effect", "unknown"], outcome: Any, why: str) -> None:
-        if not self.pending:
-            raise PolicyError(
-                Verdict(
-                    "emission",
-                    "not_pending",
-                    message=f"effect {self.key!r} is {self.state}, not pending.",
-                    remedy="settle once, inside the with block",
-                )
-            )
+        self._refuse_unless_pending()
         entry = EffectSettled(key=self.key, attempt=self.attempt, state=state, outcome=outcome, why=why[:500])
-        self._session.log.write(lambda lineage: [entry])
+
+        def decide(lineage: Lineage) -> Sequence[Entry]:
+            open_now = lineage.effect(self.key)
+            stands = open_now is None or open_now.attempt != self.attempt
+            # A settlement whose acknowledgement was lost stands already: it is not made unknown again.
+            return [] if state == "unknown" and stands else [entry]
+
+        self._session.log.write(decide)
         self.pending, self.state = False, state
+
+    def _refuse_unless_pending(self) -> None:
+        if not self.pending:
+            message = f"effect {self.key!r} is {self.state or 'not begun'}, not pending."
+            raise PolicyError(Verdict("emission", "not_pending", message=message, remedy="settle once, inside the with block"))
 
     def __call__(self, function: F) -> F:
         """Guard every call of `function`: its arguments are the effect's, its return value the outcome."""
@@ -296,6 +306,8 @@ def _rows(entries: Iterator[tuple[int, Entry]] | Sequence[tuple[int, Entry]]) ->
             rows[e.key] = LedgerRow(
                 e.key, e.tool, e.arguments, e.idempotent, "intended", None, seq, e.attempt, e.keyed, e.guarded, False, e.turn, e.shown
             )
+        elif isinstance(e, EffectAttached) and e.key in rows:
+            rows[e.key] = _with(rows[e.key], handle=e.handle)
         elif isinstance(e, EffectSettled) and e.key in rows:
             rows[e.key] = _with(rows[e.key], state=e.state, outcome=e.outcome, note=e.why)
         elif isinstance(e, EffectResolved) and e.key in rows:

@@ -144,5 +144,12 @@ def compacted(before: Lineage, after: Lineage, entry: CompactionCommitted, ids: 
     )
 
 
+def announce(session: Session, entry: CompactionCommitted) -> None:
+    """Call the session's `before_commit` hook, once for each generation whatever asked for it. What it raises stops the commit."""
+    if session.before_commit and entry.generation not in session.announced:
+        session.announced.add(entry.generation)
+        session.before_commit(entry)
+
+
 def raw_ids(session: Session, lineage: Lineage, covered: Iterable[Item]) -> list[str]:
     return [t.id for t in session.read_turns(lineage, raw_ranges(covered))]

@@ -25,7 +25,7 @@ import msgspec
 from lineal import codec
 from lineal.anchor import AnchorFile
 from lineal.engines import Duplicate, Engine, Row
-from lineal.entries import ENTRY_TYPES, Entry, Forked, PruneBegun, PurgeBegun, Run
+from lineal.entries import ENTRY_TYPES, Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
 from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
 from lineal.fold import fold
 from lineal.holder import Clock
@@ -131,6 +131,8 @@ class Log:
         expected = after + 1
         try:
             for row in rows:
+                if whole and row.kind == codec.PRUNED:
+                    raise Refused(_pruned(self.session, row.seq, row.seq))
                 if row.seq != expected:
                     before = self._cross(expected, row.seq, whole)
                 if before is not None:
@@ -151,15 +153,7 @@ class Log:
             if run is None:
                 raise Corrupt(self.session, seq, f"entry {seq}", f"entry {found}", "missing entries, phantom deletion")
             if whole:
-                raise Refused(
-                    Verdict(
-                        "retention",
-                        "raw_entries_gone",
-                        message=f"entries {run.first}-{run.last} of session {self.session!r} were pruned.",
-                        remedy="choose a seq above them; `lineal log` shows the oldest one",
-                        facts={"first": run.first, "last": run.last},
-                    )
-                )
+                raise Refused(_pruned(self.session, run.first, run.last))
             if found <= run.last:
                 return None  # a prune is deleting here: what is left of the run can no longer be linked
             seq, before = run.last + 1, run.after
@@ -167,6 +161,8 @@ class Log:
 
     def entry(self, row: Row) -> Entry:
         """The entry of one row, its bytes checked against its digest. Raises `Corrupt` and latches."""
+        if row.kind == codec.PRUNED:
+            return Unknown(name="x.pruned")
         if row.erased:
             stand_in = self.erased().get(row.seq)
             if stand_in is None:
@@ -183,7 +179,7 @@ class Log:
         """The declared holes, newest declaration first: a later prune may join earlier ones."""
         if self._runs is None:
             found = [codec.decode(r.body, self.session, r.seq) for r in self.engine.find(self.session, "prune")]
-            runs = [run for e in found if isinstance(e, PruneBegun | Forked) for run in (e.runs if isinstance(e, PruneBegun) else e.holes)]
+            runs = [run for e in found if isinstance(e, PruneBegun) for run in e.runs]
             self._runs = sorted(runs, key=lambda run: run.last, reverse=True)
         return self._runs
 
@@ -293,6 +289,16 @@ class Log:
                     facts={"damage": self.latched},
                 )
             )
+
+
+def _pruned(session: str, first: int, last: int) -> Verdict:
+    return Verdict(
+        "retention",
+        "raw_entries_gone",
+        message=f"entries {first}-{last} of session {session!r} were pruned.",
+        remedy="choose a seq above them; `lineal log` shows the oldest one",
+        facts={"first": first, "last": last},
+    )
 
 
 def pack(lineage: Lineage) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lineal.entries import Anchor, Node, Pin, Turn
 from lineal.errors import Refused, Verdict
+from lineal.lineage import Done
 from lineal.summarizers import SummaryRequest
 
 
@@ -19,6 +20,7 @@ class Plan:
     older nodes that this generation takes the place of. `more`: a small summarizer window left turns for the next pass.
     """
 
+    session: str
     generation: int
     covered: tuple[str, ...]
     kept: tuple[str, ...]
@@ -151,6 +153,7 @@ class LedgerRow:
     turn: int = 0
     shown: Any = None
     note: str = ""
+    handle: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,10 @@ class Hit:
 
 @dataclass(frozen=True)
 class View:
-    """The working set as data: what `messages()` renders, and the notes that are never left to a summary."""
+    """The working set as data: what `messages()` renders, and the notes that are never left to a summary.
+
+    `effects` are the unsettled ones, `done` the newest settled ones that may not be repeated.
+    """
 
     session: str
     seq: int
@@ -179,6 +185,7 @@ class View:
     watermark: int
     open_calls: tuple[str, ...]
     effects: tuple[LedgerRow, ...]
+    done: tuple[Done, ...]
     pins: tuple[Pin, ...]
     anchors: tuple[Anchor, ...]
     handles: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,13 @@ def turns(session: Session, after: int = 0) -> Iterator[Turn]:
     """What was said on this branch, oldest first, from the retained log. Purged turns are left out, pruned ones are gone."""
     lineage = session.log.catch_up()
     return _turns(session.log.entries(after), lineage)
+
+
+def page(session: Session, before: int | None, limit: int | None) -> list[Turn]:
+    """The newest `limit` turns below seq `before`, oldest first."""
+    lineage = session.log.catch_up()
+    found = _turns(session.log.entries(0, None if before is None else before - 1), lineage)
+    return list(found) if limit is None else list(deque(found, limit))
 
 
 def _turns(pairs: Iterable[tuple[Row, Entry]], lineage: Lineage) -> Iterator[Turn]:

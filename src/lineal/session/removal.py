@@ -51,6 +51,7 @@ from lineal.session.outcomes import Pruned, Purged
 from lineal.session.travel import checkpoints
 
 if TYPE_CHECKING:
+    from lineal.engines import Engine
     from lineal.session import Session
 
 ALWAYS_KEPT = (*EFFECT_KINDS, "prune_begun", "purge_begun", "forked")
@@ -153,7 +154,7 @@ def purge(session: Session, ids: Iterable[str], dry_run: bool) -> Purged:
     _, rows = session.log.write(lambda lineage: [_Purge(session, lineage, plan.seqs, plan.ids).entry()])
     session.log.forget_holes()
     finished = finish(session)
-    for name in _forks_of(session):
+    for name in forks_of(session.engine, session.name):
         child = session.sibling(name)
         copied = [id for id in plan.ids if session.engine.find(name, f"turn:{id}")]
         if copied:
@@ -246,6 +247,7 @@ class _Purge:
             nodes=tuple(self._node(n) for n in lineage.nodes if self._node(n) != n),
             anchors=self._anchors(lineage.anchors),
             pins=tuple(p for p in lineage.pins if p.turn not in self.ids),
+            seqs=tuple(sorted(self.seqs)),
         )
         draft = fold(lineage, lineage.head + 1, lineage.digest, "", bare)
         return msgspec.structs.replace(
@@ -260,19 +262,17 @@ class _Purge:
             checkpoints=tuple(self.checkpoints),
             states=tuple(self.states),
             effects=tuple(sorted(self.effects)),
-            kept_by=tuple(_forks_of(self.session)) if dry_run else (),
+            kept_by=tuple(forks_of(self.session.engine, self.session.name)) if dry_run else (),
         )
 
 
-def _forks_of(session: Session) -> list[str]:
+def forks_of(engine: Engine, name: str) -> list[str]:
     """Sessions whose log began as a copy of this one."""
     names = []
-    for name in session.engine.sessions():
-        if name == session.name:
-            continue
-        origins = (codec.decode(row.body, name, row.seq) for row in session.engine.scan(name, 0, None, ("forked",)))
-        if any(isinstance(e, Forked) and e.parent == session.name for e in origins):
-            names.append(name)
+    for other in engine.sessions():
+        origins = (codec.decode(row.body, other, row.seq) for row in engine.scan(other, 0, None, ("forked",)) if not row.erased)
+        if other != name and any(isinstance(e, Forked) and e.parent == name for e in origins):
+            names.append(other)
     return names
 
 

@@ -19,7 +19,7 @@ from lineal.rules import compaction as rule
 from lineal.rules.compaction import CompactionFacts
 from lineal.rules.cut import cut, open_calls, over, spill_cut, units
 from lineal.session.compaction import demand
-from lineal.session.generation import build, compacted, raw_ids, stubs_for
+from lineal.session.generation import announce, build, compacted, raw_ids, stubs_for
 from lineal.session.outcomes import Compacted
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool
             entry, after = build(session, lineage, lineage.last_generation + 1, uuid.uuid4().hex, covered, "spill", "", stubs)
             if after.view_tokens >= lineage.view_tokens and after.bytes >= lineage.bytes and len(after.items) >= len(lineage.items):
                 return []
+            announce(session, entry)
             outcome = compacted(lineage, after, entry, raw_ids(session, lineage, covered), because)
             return [entry]
 
@@ -66,6 +67,7 @@ def spill(session: Session, ids: Sequence[str]) -> str:
         nonlocal handle
         covered = _spillable(session, lineage, set(ids))
         entry, _ = build(session, lineage, lineage.last_generation + 1, uuid.uuid4().hex, covered, "spill", "", ())
+        announce(session, entry)
         handle = f"g{entry.generation}"
         return [entry]
 

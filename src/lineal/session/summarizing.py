@@ -17,7 +17,7 @@ from lineal.entries import CompactionCommitted
 from lineal.errors import Conflict, Corrupt, Refused, UnrecoverableCompactionError, Verdict
 from lineal.fold import fold
 from lineal.rules.cut import name, over
-from lineal.session.compaction import abort, commit, plan
+from lineal.session.compaction import abort, commit, plan, suspend
 from lineal.session.generation import compacted, raw_ids
 from lineal.session.outcomes import Compacted, Failed, Nothing, Outcome, Plan
 from lineal.session.spilling import enforce_ceiling
@@ -127,6 +127,8 @@ def maybe_compact(session: Session, summarizer: Summarizer | None) -> Outcome:
         message = f"the view has {lineage.view_tokens:,} tokens, the trigger is {policy.trigger:,}"
         return Nothing(Verdict("compaction", "below_trigger", message=message))
     outcome = compact(session, summarizer, None, automatic=True)
+    if isinstance(outcome, Refused) and outcome.reason == "floor_over_budget":
+        suspend(session)
     unproven = isinstance(outcome, UnrecoverableCompactionError)
     lineage = session.log.lineage
     if policy.on_refusal == "spill" and (unproven or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):

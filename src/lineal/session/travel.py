@@ -26,7 +26,6 @@ from lineal.entries import (
     Entry,
     Forked,
     RolledBack,
-    Run,
 )
 from lineal.errors import CompactionLineageError, Conflict, Corrupt, Refused, UnsafeRollbackError, Verdict
 from lineal.fold import fold
@@ -128,9 +127,14 @@ def recover(session: Session) -> Recovery:
 
 def recovery_choice(session: Session, lineage: Lineage) -> recovery_rule.RecoveryChoice:
     """What `recover` would do, without doing it: the rule's answer, with a verdict for each checkpoint passed over."""
+    return recovery_rule.choose(recovery_facts(session, lineage), candidates(session))
+
+
+def recovery_facts(session: Session, lineage: Lineage) -> RecoveryFacts:
+    """What the rule is told about this moment; no candidate yet."""
     flight = lineage.in_flight
     live = flight is not None and alive(flight.lease, session.clock)
-    facts = RecoveryFacts(
+    return RecoveryFacts(
         committed_at=lineage.committed_at,
         rolled_back_at=lineage.rolled_back_at,
         open_compaction=None if flight is None else "live" if live else "dead",
@@ -139,10 +143,10 @@ def recovery_choice(session: Session, lineage: Lineage) -> recovery_rule.Recover
         deadline=flight.lease.deadline if flight else None,
         replay_from=lineage.covered_through,
     )
-    return recovery_rule.choose(facts, _candidates(session))
 
 
-def _candidates(session: Session) -> Iterator[Candidate]:
+def candidates(session: Session) -> Iterator[Candidate]:
+    """Every retained checkpoint as recovery sees it, newest first: is its state still what its digest says?"""
     for row, entry in session.log.find("checkpoint"):
         if isinstance(entry, CheckpointTaken):
             state = session.engine.state(session.name, row.seq - 1)
@@ -290,7 +294,8 @@ def _rolled_back(session: Session, lineage: Lineage, past: Lineage, plan: Rollba
     )
     draft = fold(lineage, lineage.head + 1, lineage.digest, "", entry)
     head = [f"gone back from seq {lineage.head} to seq {plan.target}; {len(plan.left_behind)} turns were left behind"]
-    head += [_done_line(row_of(session, lineage, key)) for key in plan.guarded[:NOTED_EFFECTS]]
+    noted = {d.key for d in draft.done}
+    head += [_done_line(row_of(session, lineage, key)) for key in plan.guarded[:NOTED_EFFECTS] if key not in noted]
     note = working_set.make_note(draft, session.policy.summary_max_tokens, session.counter, head)
     return msgspec.structs.replace(entry, note=note)
 
@@ -321,7 +326,7 @@ def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None
     if name in session.engine.sessions() or name == session.name:
         raise Refused(Verdict("fork", "name_taken", message=f"session {name!r} exists.", remedy="choose another name"))
     past = session.log.at(seq)
-    copied = codec.relink(session.engine.scan(session.name, 0, seq), codec.seed(name))
+    copied = codec.relink(session.engine.scan(session.name, 0, seq), codec.seed(name), seq)
     end = copied[-1].digest if copied else codec.seed(name)
     start = msgspec.structs.replace(past, session=name, digest=end.hex())
     entries: list[Entry] = [_forked(session, past, start, copied), *_known_effects(session, seq)]
@@ -335,16 +340,11 @@ def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None
 
 
 def _forked(session: Session, past: Lineage, start: Lineage, copied: Sequence[Any]) -> Forked:
-    present = [0, *(r.seq for r in copied)]
-    digests = {0: codec.seed(start.session).hex(), **{r.seq: r.digest.hex() for r in copied}}
-    gaps = [(a, b) for a, b in zip(present, [*present[1:], past.head + 1], strict=False) if b > a + 1]
-    holes = tuple(Run(a + 1, b - 1, digests[a], digests[a]) for a, b in gaps)
     entry = Forked(
         parent=session.name,
         parent_digest=past.digest,
         fork_at=past.head,
-        holes=holes,
-        stand_ins=session.log.stand_ins(r.seq for r in copied if r.erased),
+        stand_ins=session.log.stand_ins(r.seq for r in copied if r.erased and r.kind != codec.PRUNED),
         at=round(session.clock.wall(), 3),
     )
     draft = fold(start, start.head + 1, start.digest, "", entry)

@@ -78,18 +78,19 @@ class _Reader:
         return (t.id for t in (lineage.turns if lineage else ()) if first <= t.seq <= last)
 
     def _row(self, row: Row) -> Iterator[Finding]:
+        gone = row.kind == codec.PRUNED
         inner_ok = row.erased or codec.digest(row.salt, row.body) == row.inner
         linked = self.before is None or row.digest == codec.link(
             self.before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner
         )
-        declared = row.erased and row.seq in self.log.erased()
+        declared = gone or (row.erased and row.seq in self.log.erased())
         expected = self.lineage.generation if self.lineage else row.generation
         seen = RowSeen(
             row.seq, row.generation, expected, row.size, len(row.body), inner_ok, linked, row.erased, declared, (row.unique or row.kind)
         )
         yield Finding(row=seen)
         self.before = row.digest
-        entry = self._entry(row) if inner_ok and (declared or not row.erased) else None
+        entry = self._entry(row) if inner_ok and not gone and (declared or not row.erased) else None
         if entry is None:
             self.lineage = None
         elif self.lineage is not None:

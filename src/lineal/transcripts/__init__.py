@@ -35,6 +35,7 @@ __all__ = [
     "detect",
     "outcome",
     "read",
+    "read_all",
     "sample_path",
 ]
 
@@ -70,6 +71,19 @@ def read(
         raise openai_chat.no_conversation(source, chosen, 1)
     items = FORMATS[name](source, chosen, Counter() if tally is None else tally)
     return pairs.check(items, answered_at_once=name in _ANSWERED_AT_ONCE)
+
+
+def read_all(path: str | PathLike[str], format: str | None = None, tally: Tally | None = None) -> Iterator[tuple[str, Iterator[Item]]]:
+    """Every conversation of the transcript at `path`: its name and its items, as `read` gives them, from one reading.
+
+    Take the items of one conversation before asking for the next. Raises as `read` does.
+    """
+    source = Path(path)
+    name = _known(format) if format is not None else detect(source)
+    lines.opened(source).close()
+    counted: Tally = Counter() if tally is None else tally
+    found = openai_chat.read_all(source, counted) if name == openai_chat.NAME else [(source.stem, FORMATS[name](source, 0, counted))]
+    return ((chat, pairs.check(items, answered_at_once=name in _ANSWERED_AT_ONCE)) for chat, items in found)
 
 
 def conversations(path: str | PathLike[str]) -> list[str]:

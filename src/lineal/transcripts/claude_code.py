@@ -38,7 +38,7 @@ def is_record(value: dict[str, Any]) -> bool:
 
 
 def read(path: Path, conversation: int, tally: Tally) -> Iterator[Item]:
-    """The session in `path`, streaming. Memory: one message with its results, and one digest for each line."""
+    """The session in `path`, streaming. Memory: one message with its results, a digest and an id for each line."""
     session = _Session(tally)
     for found in scan(path, is_record, tally):
         if isinstance(found, Damage):
@@ -55,6 +55,7 @@ class _Session:
         self.tally = tally
         self.ids = Ids()
         self.seen: dict[str, bytes] = {}
+        self.records_of: dict[str, list[str]] = {}
         self.missing: set[str] = set()
         self.sidechain: bool | None = None
         self.waiting: list[Item] = []
@@ -131,12 +132,25 @@ class _Session:
         value, subtype = found.value, found.value.get("subtype")
         if subtype == "compact_boundary":
             yield from self.flush()
-            self.waiting = [Boundary(found.line, "compaction", None, _detail(value.get("compactMetadata")))]
+            metadata = value.get("compactMetadata")
+            detail = _detail(metadata) | ({"kept_ids": kept} if (kept := self._kept(metadata)) else {})
+            self.waiting = [Boundary(found.line, "compaction", None, detail)]
         elif subtype == "microcompact_boundary":
             yield from self.flush()
             yield Boundary(found.line, "eviction", None, _detail(value.get("microcompactMetadata")))
         else:
             self.tally[f"system/{subtype}"] += 1
+
+    def _kept(self, metadata: Any) -> list[str]:
+        """Records that stay behind the summary, where a newer version says so: by all their lines, or by first and last."""
+        listed, segment = (metadata.get(k) if isinstance(metadata, dict) else None for k in ("preservedMessages", "preservedSegment"))
+        named = listed.get("uuids") if isinstance(listed, dict) else None
+        if not isinstance(named, list) and isinstance(segment, dict):
+            lines, head, tail = list(self.records_of), str(segment.get("headUuid")), str(segment.get("tailUuid"))
+            last = lines.index(tail) + 1 if tail in lines else len(lines)
+            named = lines[lines.index(head) : last] if head in lines else []
+        found = named if isinstance(named, list) else []
+        return list(dict.fromkeys(id for uuid in found for id in self.records_of.get(str(uuid), ())))
 
     def _summary(self, found: Found) -> Iterator[Item]:
         summary = text_of(found.value["message"]["content"])
@@ -156,6 +170,7 @@ class _Session:
         if isinstance(first, Record) and self.open_id is not None and message.get("id") == self.open_id:
             self.tally[_MERGED] += 1
             first.message["content"].extend(blocks)
+            self.records_of[str(found.value["uuid"])] = [str(first.id)]
         else:
             yield from self.flush()
             self.open_id = message.get("id")
@@ -181,6 +196,7 @@ class _Session:
     def _record(self, found: Found, message: dict[str, Any], author: str, second: bool = False) -> Record:
         uuid = found.value.get("uuid")
         id = self.ids.unique(f"{uuid}:text" if second and uuid else uuid)
+        self.records_of.setdefault(str(uuid), []).append(str(id))
         return Record(found.line, id, message, author, epoch(found.value.get("timestamp")), found.place + second)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,9 @@ def is_document(value: Any) -> bool:
 
 def read(path: Path, conversation: int, tally: Tally) -> Iterator[Item]:
     """One conversation of `path`. JSONL is streamed; a JSON file is read whole. Raises `PolicyError` if there is no such one."""
-    ids = Ids()
     whole = document(path)
     if whole is None:
+        ids = Ids()
         for found in lines.scan(path, is_record, tally):
             yield found if isinstance(found, Damage) else _record(found.line, found.value, ids, found.place)
         return
@@ -74,7 +75,23 @@ def read(path: Path, conversation: int, tally: Tally) -> Iterator[Item]:
         if not chats and whole:
             return
         raise no_conversation(path, conversation, len(chats))
-    chat = chats[conversation]
+    yield from _said(chats[conversation], tally)
+
+
+def read_all(path: Path, tally: Tally) -> Iterator[tuple[str, Iterator[Item]]]:
+    """Every conversation of `path` with its name, from one reading. What is torn in a JSON file comes with the first."""
+    whole = document(path)
+    if whole is None:
+        yield path.stem, read(path, 0, tally)
+        return
+    damage = [d for d in whole if isinstance(d, Damage)]
+    for chat in _chats(path, [f for f in whole if isinstance(f, Found)]) or [_Chat(path.stem, [])]:
+        yield chat.name, chain(damage, _said(chat, tally))
+        damage = []
+
+
+def _said(chat: _Chat, tally: Tally) -> Iterator[Item]:
+    ids = Ids()
     if chat.policy:
         yield Record(0, None, {"role": "system", "content": chat.policy}, "system")
     for i, message in enumerate(chat.messages):

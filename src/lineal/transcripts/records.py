@@ -39,7 +39,8 @@ class Boundary:
 
     A `compaction` put a summary in its place (`summary` is None where it is encrypted or missing); an `eviction` put
     nothing there. `detail` has, where the host says so: `trigger`, `tokens_before`, `tokens_saved`, `tool_ids` (calls
-    whose results were cleared), `kept_from_line` (first line that stayed), `replacement_history` (the whole new view).
+    whose results were cleared), `kept_from_line` (first line that stayed), `kept_ids` (records that stayed, behind the
+    summary), `replacement_history` (the whole new view).
     """
 
     line: int

@@ -1,0 +1,193 @@
+"""The view, replayed over a history: what each boundary took out of it, and what of that was lost. Pure.
+
+What stays, and who was shown the rest, is each host's own way:
+
+| host | stays in the view | the writer of the summary was shown |
+|---|---|---|
+| Claude Code, compaction | nothing, or the records that the boundary names | the whole view |
+| Claude Code, microcompact | all but the results of the calls that it names | nothing: there is no summary |
+| Codex | what `replacement_history` repeats; without one, the user's messages | the whole view |
+| pi | the entries from `firstKeptEntryIndex` on | the last summary, and of what leaves the entries after the last compaction |
+
+So in pi the tail that one compaction kept leaves the view at the next one, and no summary was ever written from it.
+
+A value is lost at a boundary if it stood in turns that left there, or in turns that left before and in the summary since,
+and is no substring of the view behind the boundary. White space counts as one blank. A value may match by chance: the
+losses are at least as many as are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lineal.anchors import KINDS, extract
+from lineal.audit.findings import CompactionAudit, Survival, Value
+from lineal.audit.history import History, Said, tokens_of
+from lineal.entries import Anchor, Turn
+from lineal.messages import result_text, text_of
+from lineal.messages.blocks import string
+from lineal.transcripts import Boundary
+
+Gone = dict[int, int]  # seq of a record -> number of the boundary at which it, or the result of its call, left the view
+
+
+@dataclass
+class _View:
+    """What the model is shown: `said` without the results of `cleared` calls. `carried`: values of turns that left, still standing."""
+
+    said: list[Said] = field(default_factory=list)
+    cleared: set[str] = field(default_factory=set)
+    carried: tuple[Anchor, ...] = ()
+    compacted_at: int = 0  # line of the last compaction
+
+    def text(self, said: Said) -> str:
+        if not self.cleared.intersection(r.call for r in said.results):
+            return said.text
+        return "\n".join(result_text(said.message, r.call) for r in said.results if r.call not in self.cleared)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What one boundary did: `left` is a turn and the part of its text that left; `after` the text of the view behind it."""
+
+    left: tuple[tuple[Said, str], ...]
+    tokens: int
+    kept: tuple[Said, ...]
+    unseen: tuple[tuple[Said, int], ...]
+    after: str
+
+
+def replay(history: History, conversation: str = "") -> tuple[tuple[CompactionAudit, ...], Gone]:
+    """An account of each boundary, without its repeated calls; and where records left the view."""
+    view, taken = _View(), 0
+    out: list[CompactionAudit] = []
+    gone: Gone = {}
+    for number, (until, boundary) in enumerate(history.boundaries, 1):
+        view.said += history.said[taken:until]
+        taken = until
+        left = _evict(view, boundary) if boundary.kind == "eviction" else _compact(view, boundary, history.format)
+        account = _account(view, boundary, left, history, number, until)
+        out.append(CompactionAudit(conversation=conversation, **account))
+        _pass(view, boundary, left, history, number, gone)
+    return tuple(out), gone
+
+
+def _compact(view: _View, boundary: Boundary, format: str) -> _Left:
+    stays = _stays(view, boundary, format)
+    covered = [s for s in view.said if s.seq not in stays]
+    kept = tuple(s for s in view.said if s.seq in stays)
+    unseen = tuple((s, s.tokens) for s in covered if format == "pi" and s.line < view.compacted_at)
+    new = [text_of(item) for item in boundary.detail.get("replacement_history", ())]
+    after = "\n".join([boundary.summary or "", *new, *(view.text(s) for s in kept)])
+    return _Left(tuple((s, view.text(s)) for s in covered), sum(s.tokens for s in covered), kept, unseen, after)
+
+
+def _stays(view: _View, boundary: Boundary, format: str) -> set[int]:
+    detail = boundary.detail
+    if "replacement_history" in detail:
+        again = {_words(item, text_of(item)) for item in detail["replacement_history"]}
+        return {s.seq for s in view.said if _words(s.message, s.text) in again}
+    if "kept_from_line" in detail:
+        return {s.seq for s in view.said if s.line >= detail["kept_from_line"]}
+    if format == "codex":
+        return {s.seq for s in view.said if s.author == "user"}
+    ids = set(detail.get("kept_ids", ()))
+    return {s.seq for s in view.said if s.id in ids}
+
+
+def _words(message: Any, text: str) -> tuple[str, str]:
+    return string(message, "role"), plain(text)
+
+
+def _evict(view: _View, boundary: Boundary) -> _Left:
+    named = set(boundary.detail.get("tool_ids", ())) - view.cleared
+    left = []
+    for s in view.said:
+        if texts := [result_text(s.message, r.call) for r in s.results if r.call in named]:
+            left.append((s, "\n".join(texts)))
+    view.cleared |= named
+    touched = {s.seq for s, _ in left}
+    kept = tuple(s for s in view.said if s.seq not in touched)
+    unseen = tuple((s, tokens_of(text)) for s, text in left)
+    return _Left(tuple(left), sum(n for _, n in unseen), kept, unseen, "\n".join(map(view.text, view.said)))
+
+
+def _account(view: _View, boundary: Boundary, left: _Left, history: History, number: int, until: int) -> dict[str, Any]:
+    values = _values(view.carried, left.left)
+    after = plain(left.after)
+    lost = [a for a in values if plain(a.value) not in after]
+    view.carried = tuple(a for a in values if plain(a.value) in after)
+    covered = {s.seq for s, _ in left.left}
+    kept = {s.seq for s in left.kept}
+    calls = [] if boundary.kind == "eviction" else [c for c in history.calls if c.seq in covered]
+    unseen = sum(n for _, n in left.unseen)
+    return {
+        "line": boundary.line,
+        "kind": boundary.kind,
+        "number": number,
+        "trigger": str(boundary.detail.get("trigger", "")),
+        "host_tokens": boundary.detail.get("tokens_before"),
+        "covered": len(left.left),
+        "covered_lines": _span(s for s, _ in left.left),
+        "covered_tokens": left.tokens,
+        "kept": len(left.kept),
+        "kept_tokens": sum(s.tokens for s in left.kept),
+        "summary_tokens": None if boundary.summary is None else tokens_of(boundary.summary),
+        "seen": 1 - unseen / left.tokens if left.tokens else None,
+        "unseen": len(left.unseen),
+        "unseen_lines": _span(s for s, _ in left.unseen),
+        "unseen_tokens": unseen,
+        "survival": _survival(values, lost),
+        "lost": tuple(Value(a.kind, a.value, a.author, history.said[a.seq - 1].line) for a in lost),
+        "open_calls": tuple(c for c in calls if c.result_seq is None or c.result_seq > until),
+        "parted": tuple(c for c in calls if c.result_seq is not None and (c.result_seq in kept or c.result_seq > until)),
+    }
+
+
+def _pass(view: _View, boundary: Boundary, left: _Left, history: History, number: int, gone: Gone) -> None:
+    """Go on behind the boundary."""
+    covered = {s.seq for s, _ in left.left}
+    if boundary.kind == "eviction":
+        for call in history.calls:
+            if call.result_seq in covered and call.id in view.cleared:
+                gone.setdefault(call.seq, number)
+        return
+    for seq in covered:
+        gone.setdefault(seq, number)
+    view.said, view.compacted_at = list(left.kept), boundary.line
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _values(carried: Sequence[Anchor], left: Iterable[tuple[Said, str]]) -> list[Anchor]:
+    """Each value once; a user's word stands for anybody else's."""
+    turns = (Turn(s.seq, "", s.author, "", 0, "", text) for s, text in left)
+    found: dict[tuple[str, str], Anchor] = {}
+    for anchor in (*carried, *extract(turns, str)):
+        key = anchor.kind, anchor.value
+        if key not in found or (anchor.author == "user" and found[key].author != "user"):
+            found[key] = anchor
+    return sorted(found.values(), key=lambda a: a.seq)
+
+
+def _survival(values: Sequence[Anchor], lost: Sequence[Anchor]) -> tuple[Survival, ...]:
+    out = []
+    for by in ("user", "others"):
+        for kind in KINDS:
+            total = [a for a in values if a.kind == kind and (a.author == "user") == (by == "user")]
+            gone = [a for a in lost if a.kind == kind and (a.author == "user") == (by == "user")]
+            if total:
+                out.append(Survival(kind, "user" if by == "user" else "others", len(total), len(total) - len(gone)))
+    return tuple(out)
+
+
+def _span(said: Iterable[Said]) -> tuple[int, int] | None:
+    lines = [s.line for s in said]
+    return (min(lines), max(lines)) if lines else None
