@@ -2,12 +2,13 @@
 
 A chain shows that nothing inside it was changed. It cannot show that its end was cut off, or that the whole file is an
 older copy: for that something must be remembered elsewhere. The anchor is one small JSON file, replaced atomically
-(write, fsync, rename, fsync of the folder) after each append, so it may lag by one append but never leads: a head behind
-the anchor, or another digest at the anchor's seq, is damage.
+(write, fsync, rename, fsync of the folder) after each append, under a lock file beside it, so it may lag by one append but
+never leads: a head behind the anchor, or another digest at the anchor's seq, is damage.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -52,21 +53,25 @@ class AnchorFile:
     def move(self, session: str, seq: int, digest: str, epoch: int) -> None:
         """Remember the new head durably. Another process's newer head is not set back."""
         with self._lock:
-            heads = self.read()
-            if heads.get(session, (0, "", 0))[0] > seq:
-                return
-            heads[session] = (seq, digest, epoch)
-            fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.{threading.get_ident()}.new")
             try:
-                with open(fresh, "w") as f:
-                    json.dump(heads, f)
-                    f.flush()
-                    os.fsync(f.fileno())
-                os.replace(fresh, self.path)
-                folder = os.open(self.path.parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+                # Locked from the read on: a head that another process wrote meanwhile would be lost otherwise.
+                with open(self.path.with_name(f"{self.path.name}.lock"), "w") as held:
+                    fcntl.flock(held, fcntl.LOCK_EX)
+                    heads = self.read()
+                    if heads.get(session, (0, "", 0))[0] <= seq:
+                        self._replace({**heads, session: (seq, digest, epoch)})
             except OSError as e:
                 raise Unavailable(f"anchor {self.path}", e, "make its folder writable; the entry itself is durable") from e
+
+    def _replace(self, heads: dict[str, tuple[int, str, int]]) -> None:
+        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.{threading.get_ident()}.new")
+        with open(fresh, "w") as f:
+            json.dump(heads, f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(fresh, self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

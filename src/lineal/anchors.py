@@ -112,7 +112,8 @@ _VALUE = re.compile(
     rf"{_URL}|(?P<email>(?<![\w.+-])[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,5}})"
     r"|(?P<uuid>\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b)"
     r"|(?P<path>(?<![\w/.~<-])(?:[A-Za-z]:\\[\w.\\-]{1,150}|(?:~|\.{1,2})?(?:/[\w.@+-]{1,80}){1,20}/?|(?:[\w.@+-]{1,80}/){2,20}[\w.@+-]{0,80}"
-    rf"|(?:[\w.@+-]{{1,80}}/){{0,20}}[\w.@+-]{{1,80}}\.(?:{_FILE})\b))"
+    rf"|(?:[\w.@+-]{{1,80}}/){{0,20}}[\w.@+-]{{1,80}}\.(?:{_FILE})\b"
+    r"|(?:(?=[\w./-]{1,80}\d)[A-Za-z][\w.-]{0,80}|feature|fix|release|origin)/[\w.-]{0,79}\w))"
     rf"|{_HASH}|(?P<date>\b{_DATE})|(?P<money>{_MONEY})|{_TICKET}"
     rf"|(?P<pair>\b{_LABEL}(?: is | ?= ?|: ?)[\"'`]?(?:{_DATE}|{_MONEY}|{_DIGITS} ?{_UNIT}|{_NAMED}))"
     rf"|(?P<labelled>\b{_LABEL} (?:{_DATE}|{_MONEY}|{_DIGITS} ?{_UNIT}|(?=[\w.:/#-]{{0,40}}\d){_TOKEN}|[A-Z0-9][A-Z0-9-]{{3,19}}\b))"
@@ -121,7 +122,7 @@ _VALUE = re.compile(
     rf"|(?P<amount>(?<![\w.,/-]){_DIGITS} ?{_UNIT})"
     r"|(?P<mixed>(?<![\w./-])(?=[\w.:-]{0,40}\d)(?=[\w.:-]{0,40}[A-Za-z])[A-Za-z0-9]{1,40}(?:[._:-][A-Za-z0-9]{1,40}){0,9}(?!\w))"
     r"|(?P<snake>(?<![\w./-])[A-Za-z]\w{0,60}_\w{1,60}(?!\w))|(?P<caps>(?<![\w./-])[A-Z]{6}(?![\w-]))"
-    r"|(?P<name>(?<=[a-z:,] )[A-Z][a-z][\w'-]{0,30}(?: [A-Z][a-z][\w'-]{0,30}){1,3})"
+    r"|(?P<name>(?:(?<=[a-z:,] )|(?<=\())[A-Z][a-z][\w'-]{0,30}(?: [A-Z][a-z][\w'-]{0,30}){1,3})"
     r"|(?P<number>(?<![\w.,/-])(?:\+?\d{4,15}|\d{1,3}(?:[.,]\d{1,9}){1,5})(?!\w))"
 )
 _NUMERIC = re.compile(rf"[ :=#](?:{_DATE}|{_MONEY}|{_DIGITS}(?: ?{_UNIT})?)$")
@@ -195,7 +196,12 @@ def _from_tool(text: str) -> Iterator[Found]:
             yield 2, "id", match["field"] or match["digits"]
 
 
-_FROM = {"user": _from_user, "system": _from_user, "assistant": _from_assistant, "tool": _from_tool}
+def _from_system(text: str) -> Iterator[Found]:
+    """As from a user, without shapes that often carry nothing: rules for agents are full of them."""
+    return (found for found in _from_user(text) if found[0] < 3)
+
+
+_FROM = {"user": _from_user, "system": _from_system, "assistant": _from_assistant, "tool": _from_tool}
 
 
 def source(turn: Turn) -> str:
@@ -259,12 +265,12 @@ def _both_ends(anchors: Sequence[Anchor]) -> list[Anchor]:
 
 
 def by_weight(anchors: Iterable[Anchor]) -> list[Anchor]:
-    """Most worth showing first: a user's constraints, a user's values, then what others said, newest first."""
+    """Most worth showing first: a user's constraints, a user's values, then commits and what others said, newest first."""
     ordered = sorted(anchors, key=lambda a: a.seq)
     constraints = [a for a in ordered if a.author == "user" and a.kind == "constraint"]
     values = [a for a in ordered if a.author == "user" and a.kind != "constraint"]
-    others = [a for a in ordered if a.author != "user"]
-    return _both_ends(constraints) + _both_ends(values) + others[::-1]
+    others = sorted([a for a in ordered[::-1] if a.author != "user"], key=lambda a: a.kind != "commit")
+    return _both_ends(constraints) + _both_ends(values) + others
 
 
 def _lines(anchors: Iterable[Anchor]) -> list[str]:

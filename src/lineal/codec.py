@@ -43,6 +43,7 @@ from lineal.errors import Corrupt, PolicyError, Unavailable, Verdict
 
 FORMAT = 1
 SALT_BYTES = 16
+INT_BITS = 14_000  # a longer whole number has more digits than Python agrees to read
 _TYPES: dict[str, type[Entry]] = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
 
 
@@ -80,7 +81,11 @@ def refuse_unless_json(value: Any, where: str = "message") -> None:
     stack = [(value, where, 0)]
     while stack:
         item, place, depth = stack.pop()
-        if item is None or isinstance(item, str | bool | int):
+        if item is None or isinstance(item, str | bool):
+            continue
+        if isinstance(item, int):
+            if item.bit_length() > INT_BITS:
+                raise _not_json(place, f"is a number of {item.bit_length():,} bits, the most that reads back is {INT_BITS:,}")
             continue
         if isinstance(item, float) and item - item == 0:
             continue

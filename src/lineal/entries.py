@@ -229,10 +229,13 @@ class Evicted(Entry, frozen=True, tag="evicted"):
 
 
 class Suspended(Entry, frozen=True, tag="suspended"):
+    """Automatic passes rest until a user turn comes, or the pins, or the policy, are others than now (R23)."""
+
     tokens: int
     floor_tokens: int
     pinned_tokens: int
     trigger: int
+    policy: dict[str, Any] = {}
 
 
 class CheckpointTaken(Entry, frozen=True, tag="checkpoint"):
@@ -330,8 +333,9 @@ class PruneFinished(Entry, frozen=True, tag="prune_finished"):
 class PurgeBegun(Entry, frozen=True, tag="purge_begun"):
     """`stand_ins` (seq -> entry without content) take the place of rows that lose bytes and salt and keep their digests.
 
-    `nodes`, `anchors`, `pins` and `note` are the view's after the purge; `seqs` are the turns'. `checkpoints` and
-    `generations` are no longer usable.
+    `seqs` are the purged turns', `effects` the keys whose outcome goes with them; `nodes` are the view's that lose their
+    text. `checkpoints` and `generations` are no longer usable. No content stands here: what a later purge would have to
+    erase (a note) is in `PurgeFinished`.
     """
 
     turns: tuple[str, ...]
@@ -339,14 +343,13 @@ class PurgeBegun(Entry, frozen=True, tag="purge_begun"):
     generations: tuple[int, ...]
     checkpoints: tuple[str, ...]
     nodes: tuple[Node, ...] = ()
-    anchors: tuple[Anchor, ...] = ()
-    pins: tuple[Pin, ...] = ()
-    note: Note | None = None
     seqs: tuple[int, ...] = ()
+    effects: tuple[str, ...] = ()
 
 
 class PurgeFinished(Entry, frozen=True, tag="purge_finished"):
     begun: int
+    note: Note | None = None
 
 
 class Unknown(Entry, frozen=True, tag="unknown"):

@@ -136,6 +136,7 @@ def _committed(old: Lineage, seq: int, inner: str, e: CompactionCommitted) -> Li
         covered_through=max(through, old.covered_through),
         anchors=e.anchors,
         ineffective=e.ineffective,
+        suspended=old.suspended and not e.lossy,
         committed_changed_at=old.changed_at,
     )
 
@@ -152,7 +153,7 @@ def _evicted(old: Lineage, seq: int, inner: str, e: Evicted) -> Lineage:
 
 
 def _suspended(old: Lineage, seq: int, inner: str, e: Suspended) -> Lineage:
-    return _replace(old, suspended=True)
+    return _replace(old, suspended=True, policy=e.policy or old.policy)
 
 
 def _checkpoint(old: Lineage, seq: int, inner: str, e: CheckpointTaken) -> Lineage:
@@ -195,10 +196,16 @@ def _rolled_back(old: Lineage, seq: int, inner: str, e: RolledBack) -> Lineage:
 
 
 def _forked(old: Lineage, seq: int, inner: str, e: Forked) -> Lineage:
-    """What was in flight belongs to the parent: its compaction is void here, its effects are unknown here."""
+    """What was in flight belongs to the parent: its compaction is void here, its effects are unknown here.
+
+    Turns that the parent purged after the fork's place have no content to show here either.
+    """
+    purged = {t.seq: t.id for t in old.turns if str(t.seq) in e.stand_ins}
     effects = tuple(_replace(x, state="unknown", why=f"in flight in {e.parent!r} at the fork") for x in old.effects)
-    items = (*old.items, *([e.note] if e.note else []))
-    return _with_items(old, items, epoch=old.epoch + 1, in_flight=None, effects=effects, suspended=False, ineffective=0, changed_at=seq)
+    kept = (i for i in old.items if not (isinstance(i, TurnItem) and i.seq in purged))
+    pins = tuple(p for p in old.pins if p.turn not in purged.values())
+    after = _with_items(old, (*kept, *([e.note] if e.note else [])), pins=pins, in_flight=None, effects=effects)
+    return _replace(after, epoch=old.epoch + 1, suspended=False, ineffective=0, changed_at=seq)
 
 
 def _intended(old: Lineage, seq: int, inner: str, e: EffectIntended) -> Lineage:
@@ -223,7 +230,8 @@ def _noted(old: Lineage, told: Done) -> tuple[Done, ...]:
 
 
 def _short(outcome: Any) -> str:
-    text = outcome if isinstance(outcome, str) else "" if outcome is None else repr(outcome)
+    """On one line: an outcome comes from a tool, and a line of its own in the note would be said by the machine."""
+    text = " ".join((outcome if isinstance(outcome, str) else "" if outcome is None else repr(outcome)).split())
     return text if len(text) <= OUTCOME_CHARS else text[: OUTCOME_CHARS - 1] + "…"
 
 
@@ -243,12 +251,14 @@ def _resolved(old: Lineage, seq: int, inner: str, e: EffectResolved) -> Lineage:
 
 
 def _pinned(old: Lineage, seq: int, inner: str, e: Pinned) -> Lineage:
-    pinned = _replace(old, pins=(*(p for p in old.pins if p.id != e.pin.id), e.pin), changed_at=seq)
+    pins = (*(p for p in old.pins if p.id != e.pin.id), e.pin)
+    pinned = _replace(old, pins=pins, ineffective=0, suspended=False, changed_at=seq)
     return _push(pinned, e.note) if e.note else pinned
 
 
 def _unpinned(old: Lineage, seq: int, inner: str, e: Unpinned) -> Lineage:
-    return _replace(old, pins=tuple(p for p in old.pins if p.id != e.id), changed_at=seq)
+    pins = tuple(p for p in old.pins if p.id != e.id)
+    return _replace(old, pins=pins, ineffective=0, suspended=False, changed_at=seq)
 
 
 def _usage(old: Lineage, seq: int, inner: str, e: Usage) -> Lineage:
@@ -268,6 +278,7 @@ def _prune_finished(old: Lineage, seq: int, inner: str, e: PruneFinished) -> Lin
 
 
 def _purge_begun(old: Lineage, seq: int, inner: str, e: PurgeBegun) -> Lineage:
+    """The content leaves the view with every note, since notes repeat it; `PurgeFinished` brings a fresh one."""
     erased, nodes = set(e.turns), {n.generation: n for n in e.nodes}
     items: list[Item] = []
     for item in old.items:
@@ -275,16 +286,20 @@ def _purge_begun(old: Lineage, seq: int, inner: str, e: PurgeBegun) -> Lineage:
             items.append(item)
         elif isinstance(item, Node):
             items.append(nodes.get(item.generation, item))
-    if e.note:
-        items.append(e.note)
-    ordered = tuple(sorted(items, key=place))
-    done = tuple(_replace(d, outcome="") if d.turn in e.seqs else d for d in old.done)
-    after = _with_items(old, ordered, anchors=e.anchors, pins=e.pins, done=done, in_flight=None)
-    return _replace(after, purging=seq, epoch=old.epoch + 1, changed_at=seq)
+    after = _with_items(
+        old,
+        tuple(items),
+        anchors=tuple(a for a in old.anchors if a.seq not in e.seqs),
+        pins=tuple(p for p in old.pins if p.turn not in erased),
+        done=tuple(_replace(d, outcome="") if d.key in e.effects else d for d in old.done),
+        effects=tuple(_replace(x, why="") if x.key in e.effects else x for x in old.effects),
+    )
+    return _replace(after, purging=seq, epoch=old.epoch + 1, in_flight=None, changed_at=seq)
 
 
 def _purge_finished(old: Lineage, seq: int, inner: str, e: PurgeFinished) -> Lineage:
-    return _replace(old, purging=0)
+    after = _replace(old, purging=0)
+    return _push(after, e.note) if e.note else after
 
 
 def _carried(old: Lineage, seq: int, inner: str, e: Unknown) -> Lineage:

@@ -6,7 +6,7 @@ for dead finds its commit refused (fencing). Clocks are only asked where nothing
 | holder is of | it is dead when |
 |---|---|
 | this process | its store was closed |
-| this boot of this machine | its process is gone (pid and start time), or the lease's seconds-since-boot are over |
+| this boot of this machine | its process is gone (pid and start time); a compaction's also when the lease is over, in seconds since boot |
 | an earlier boot of this machine | always |
 | another machine | the lease's wall-clock deadline is past |
 """
@@ -60,14 +60,17 @@ def lease(holder: Holder, seconds: float, clock: Clock) -> Lease:
     return Lease(holder, clock.wall() + seconds, clock.boot() + seconds)
 
 
-def alive(held: Lease, clock: Clock) -> bool:
-    """Whether the lease's holder must be waited for, by the table above."""
+def alive(held: Lease, clock: Clock, expires: bool = True) -> bool:
+    """Whether the lease's holder must be waited for, by the table above.
+
+    Without `expires` (effects) a process that lives is waited for however long it takes: what it does cannot be fenced.
+    """
     them = held.holder
     if them.host != socket.gethostname():
         return clock.wall() < held.deadline
     if them.boot != _boot_id():
         return False
-    if clock.boot() >= held.boot_deadline:
+    if expires and clock.boot() >= held.boot_deadline:
         return False
     if them.pid == os.getpid():
         return them.token in _LIVE_TOKENS

@@ -126,6 +126,11 @@ class Lineage(Struct, frozen=True):
         return tuple(i for i in self.items if isinstance(i, Node))
 
     @property
+    def nodes_are_spills(self) -> bool:
+        """Something was only put aside: a summary of it is still to be made."""
+        return any(n.kind == "spill" for n in self.nodes)
+
+    @property
     def view_tokens(self) -> int:
         """Size of the view in tokens, calibrated by what providers reported (it can only be tightened, R25)."""
         return calibrated(self.tokens, self)

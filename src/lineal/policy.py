@@ -58,9 +58,11 @@ class Policy:
     on_lookalike: Literal["ask", "warn", "allow"] = "ask"
 
     def __post_init__(self) -> None:
-        for name, value in _derived(self):
-            object.__setattr__(self, name, value)
-        broken = list(_broken(self))
+        broken = list(_mistyped(self))
+        if not broken:
+            for name, value in _derived(self):
+                object.__setattr__(self, name, value)
+            broken = list(_broken(self))
         if broken:
             raise PolicyError(
                 Verdict(
@@ -95,13 +97,22 @@ _COUNTS = ("trigger", "ceiling", "target", "ceiling_bytes", "ceiling_items", "st
 _CHOICES = {"on_refusal": ("spill", "halt"), "on_lookalike": ("ask", "warn", "allow")}
 
 
-def _broken(p: Policy) -> Iterator[tuple[str, str]]:
-    """Each relation that does not hold: (knob, sentence with both numbers)."""
-    for name in (*_COUNTS, "floor_turns"):
+def _mistyped(p: Policy) -> Iterator[tuple[str, str]]:
+    """Each knob that is no number: (knob, sentence)."""
+    for name in (*_COUNTS, "floor_turns", "checkpoint_every_entries"):
         value = getattr(p, name)
+        if value is None and name not in ("ceiling_bytes", "ceiling_items", "summary_max_tokens"):
+            continue
         if isinstance(value, bool) or not isinstance(value, int):
             yield name, f"{name} must be a whole number, not {value!r}"
-            return
+    for name in ("min_gain", "lease_seconds", "summary_timeout", "checkpoint_every_minutes"):
+        value = getattr(p, name)
+        if isinstance(value, bool) or not isinstance(value, int | float) and not (value is None and name.startswith("checkpoint")):
+            yield name, f"{name} must be a number, not {value!r}"
+
+
+def _broken(p: Policy) -> Iterator[tuple[str, str]]:
+    """Each relation that does not hold: (knob, sentence with both numbers)."""
     for name in _COUNTS:
         if getattr(p, name) <= 0:
             yield name, f"{name} must be above 0, not {getattr(p, name):,}"

@@ -89,11 +89,10 @@ def pin_note(lineage: Lineage, pin: Pin, counter: Counter) -> Note | None:
 
 def turn_message(item: TurnItem, message: Any) -> Any:
     """A turn as it is shown: as it was given, or with its oversized blocks as stubs."""
+    shown = (messages.stub(message, item.stubbed, f"t:{item.id}") or message) if item.stubbed else message
     if item.late:
-        return messages.machine_message(f"[lineal: late result, its call has left the view]\n{messages.text_of(message)}", item.dialect)
-    if not item.stubbed:
-        return message
-    return messages.stub(message, item.stubbed, f"t:{item.id}") or message
+        return messages.machine_message(f"[lineal: late result, its call has left the view]\n{messages.text_of(shown)}", item.dialect)
+    return shown
 
 
 def render(lineage: Lineage, contents: Mapping[int, Any], dialect: str | None = None) -> list[Any]:

@@ -136,6 +136,24 @@ def test_a_compaction_is_a_boundary_with_the_hosts_summary_and_no_user_turn(tmp_
     assert [r.id for r in records(items)] == ["u1", "a1"] and not damage(items)
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"preservedMessages": {"anchorUuid": "c1", "uuids": ["a2", "u2"]}},
+        {"preservedSegment": {"headUuid": "a2", "anchorUuid": "c1", "tailUuid": "u2"}},
+        {"preservedSegment": {"headUuid": "a1", "anchorUuid": "c1", "tailUuid": "somewhere else"}},
+    ],
+)
+def test_what_a_newer_version_keeps_behind_the_summary_is_named_by_its_records(tmp_path: Path, metadata: Any) -> None:
+    """A message of two lines is one record, whichever of its lines the boundary names."""
+    session = Session().user("u1", "go").says("a1", "m1", text("I look.")).says("a2", "m1", call("t1")).result("u2", "t1")
+    session.add("system", "b1", subtype="compact_boundary", compactMetadata={"trigger": "auto", **metadata}).user(
+        "c1", SUMMARY, isCompactSummary=True
+    )
+    (boundary,) = [i for i in read(session.write(tmp_path)) if isinstance(i, Boundary)]
+    assert boundary.detail == {"trigger": "auto", "kept_ids": ["a1", "u2"]}
+
+
 def test_a_summary_whose_boundary_line_is_missing_is_a_boundary_all_the_same(tmp_path: Path) -> None:
     items = list(read(Session().user("u1", "go").user("c1", SUMMARY, isCompactSummary=True).write(tmp_path)))
     assert items[1:] == [Boundary(2, "compaction", SUMMARY, {})]

@@ -9,6 +9,7 @@ import pytest
 
 from lineal.errors import PolicyError
 from lineal.transcripts import changes_state, outcome
+from lineal.transcripts.effects import changing
 
 
 def anthropic(text: str, is_error: bool | None = None) -> dict[str, Any]:
@@ -107,3 +108,10 @@ def test_a_pattern_names_the_calls_that_change_the_world(tool: str, arguments: A
 def test_a_pattern_that_could_never_match_is_refused() -> None:
     with pytest.raises(PolicyError, match="does not close"):
         changes_state("Bash", {"command": "git commit"}, ["Bash(git commit*"])
+
+
+def test_what_a_pattern_names_is_told() -> None:
+    line = {"command": "cd /srv && git add . && git commit -m 'x; y'"}
+    assert changing("Bash", line, ("Bash(git push*)", "Bash(git commit*)")) == "git commit -m 'x; y'"
+    assert changing("send_mail", {}, ("send_*",)) == "send_mail"
+    assert changing("Bash", line, ("Bash(git push*)",)) is None

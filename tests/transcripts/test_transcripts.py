@@ -11,7 +11,7 @@ import pytest
 
 from lineal.errors import PolicyError, Unavailable
 from lineal.messages import parse, result_text
-from lineal.transcripts import FORMATS, Boundary, Damage, Record, changes_state, conversations, detect, outcome, read, sample_path
+from lineal.transcripts import FORMATS, Boundary, Damage, Record, changes_state, conversations, detect, outcome, read, read_all, sample_path
 
 FIRST_LINES: dict[str, list[dict[str, Any]]] = {
     "claude_code": [
@@ -61,6 +61,21 @@ def test_an_unknown_format_is_refused_with_what_was_seen_and_what_is_known(tmp_p
 def test_a_missing_file_or_a_directory_is_unavailable_before_anything_is_read(tmp_path: Path, name: str, format: str | None) -> None:
     with pytest.raises(Unavailable, match="cannot read"):
         read(tmp_path / name, format)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_all_conversations_of_a_file_from_one_reading_are_what_each_gives_alone(tmp_path: Path, format: str) -> None:
+    file = write(tmp_path, b"".join(json.dumps(line).encode() + b"\n" for line in FIRST_LINES[format]) + b'{"torn')
+    assert [(name, list(items)) for name, items in read_all(file)] == [(conversations(file)[0], list(read(file)))]
+
+
+def test_each_conversation_of_a_benchmark_file_comes_out_under_its_name_and_what_is_torn_with_the_first(tmp_path: Path) -> None:
+    chats = [{"task_id": n, "trial": 0, "traj": [{"role": "user", "content": f"hi {n}"}]} for n in range(2)]
+    file = write(tmp_path, json.dumps(chats).encode()[:-1] + b', {"task_id"')
+    found = [(name, list(items)) for name, items in read_all(file)]
+    assert [name for name, _ in found] == conversations(file) == ["task 0 trial 0", "task 1 trial 0"]
+    assert [[type(item) for item in items] for _, items in found] == [[Damage, Record], [Record]]
+    assert found[0][1] == list(read(file, conversation=0))
 
 
 def test_a_format_that_does_not_exist_is_refused(tmp_path: Path) -> None:

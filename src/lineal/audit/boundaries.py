@@ -12,12 +12,14 @@ What stays, and who was shown the rest, is each host's own way:
 So in pi the tail that one compaction kept leaves the view at the next one, and no summary was ever written from it.
 
 A value is lost at a boundary if it stood in turns that left there, or in turns that left before and in the summary since,
-and is no substring of the view behind the boundary. White space counts as one blank. A value may match by chance: the
-losses are at least as many as are told.
+and is no substring of the view behind the boundary. White space counts as one blank; of a value with its label ("ticket
+OPS-12") the value alone is enough. A value may match by chance: the losses are at least as many as are told.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +32,9 @@ from lineal.messages import result_text, text_of
 from lineal.messages.blocks import string
 from lineal.transcripts import Boundary
 
+DISTINCT = 4  # characters of a value that says something without its label
+_LABEL = re.compile(r"^.*[ =:]")
+AUTHORS = ("user", "system", "assistant", "tool")
 Gone = dict[int, int]  # seq of a record -> number of the boundary at which it, or the result of its call, left the view
 
 
@@ -68,9 +73,12 @@ def replay(history: History, conversation: str = "") -> tuple[tuple[CompactionAu
         view.said += history.said[taken:until]
         taken = until
         left = _evict(view, boundary) if boundary.kind == "eviction" else _compact(view, boundary, history.format)
-        account = _account(view, boundary, left, history, number, until)
-        out.append(CompactionAudit(conversation=conversation, **account))
-        _pass(view, boundary, left, history, number, gone)
+        values = _values(view.carried, left.left)
+        after = plain(left.after)
+        lost = [a for a in values if not stands(a, after)]
+        out.append(_account(boundary, left, values, lost, history, number, conversation))
+        view.carried = tuple(a for a in values if stands(a, after))
+        _go_on(view, boundary, left, history, number, gone)
     return tuple(out), gone
 
 
@@ -79,7 +87,7 @@ def _compact(view: _View, boundary: Boundary, format: str) -> _Left:
     covered = [s for s in view.said if s.seq not in stays]
     kept = tuple(s for s in view.said if s.seq in stays)
     unseen = tuple((s, s.tokens) for s in covered if format == "pi" and s.line < view.compacted_at)
-    new = [text_of(item) for item in boundary.detail.get("replacement_history", ())]
+    new = [text_of(item) for item in listed(boundary, "replacement_history")]
     after = "\n".join([boundary.summary or "", *new, *(view.text(s) for s in kept)])
     return _Left(tuple((s, view.text(s)) for s in covered), sum(s.tokens for s in covered), kept, unseen, after)
 
@@ -87,14 +95,20 @@ def _compact(view: _View, boundary: Boundary, format: str) -> _Left:
 def _stays(view: _View, boundary: Boundary, format: str) -> set[int]:
     detail = boundary.detail
     if "replacement_history" in detail:
-        again = {_words(item, text_of(item)) for item in detail["replacement_history"]}
+        again = {_words(item, text_of(item)) for item in listed(boundary, "replacement_history")}
         return {s.seq for s in view.said if _words(s.message, s.text) in again}
     if "kept_from_line" in detail:
         return {s.seq for s in view.said if s.line >= detail["kept_from_line"]}
     if format == "codex":
         return {s.seq for s in view.said if s.author == "user"}
-    ids = set(detail.get("kept_ids", ()))
+    ids = listed(boundary, "kept_ids")
     return {s.seq for s in view.said if s.id in ids}
+
+
+def listed(boundary: Boundary, name: str) -> list[Any]:
+    """A list that the host wrote down; empty where it wrote none, or something else."""
+    found = boundary.detail.get(name)
+    return found if isinstance(found, list) else []
 
 
 def _words(message: Any, text: str) -> tuple[str, str]:
@@ -102,7 +116,7 @@ def _words(message: Any, text: str) -> tuple[str, str]:
 
 
 def _evict(view: _View, boundary: Boundary) -> _Left:
-    named = set(boundary.detail.get("tool_ids", ())) - view.cleared
+    named = {id for id in listed(boundary, "tool_ids") if isinstance(id, str)} - view.cleared
     left = []
     for s in view.said:
         if texts := [result_text(s.message, r.call) for r in s.results if r.call in named]:
@@ -114,40 +128,41 @@ def _evict(view: _View, boundary: Boundary) -> _Left:
     return _Left(tuple(left), sum(n for _, n in unseen), kept, unseen, "\n".join(map(view.text, view.said)))
 
 
-def _account(view: _View, boundary: Boundary, left: _Left, history: History, number: int, until: int) -> dict[str, Any]:
-    values = _values(view.carried, left.left)
-    after = plain(left.after)
-    lost = [a for a in values if plain(a.value) not in after]
-    view.carried = tuple(a for a in values if plain(a.value) in after)
+def _account(
+    boundary: Boundary, left: _Left, values: Sequence[Anchor], lost: Sequence[Anchor], history: History, number: int, conversation: str
+) -> CompactionAudit:
+    until = history.boundaries[number - 1][0]
     covered = {s.seq for s, _ in left.left}
     kept = {s.seq for s in left.kept}
     calls = [] if boundary.kind == "eviction" else [c for c in history.calls if c.seq in covered]
     unseen = sum(n for _, n in left.unseen)
-    return {
-        "line": boundary.line,
-        "kind": boundary.kind,
-        "number": number,
-        "trigger": str(boundary.detail.get("trigger", "")),
-        "host_tokens": boundary.detail.get("tokens_before"),
-        "covered": len(left.left),
-        "covered_lines": _span(s for s, _ in left.left),
-        "covered_tokens": left.tokens,
-        "kept": len(left.kept),
-        "kept_tokens": sum(s.tokens for s in left.kept),
-        "summary_tokens": None if boundary.summary is None else tokens_of(boundary.summary),
-        "seen": 1 - unseen / left.tokens if left.tokens else None,
-        "unseen": len(left.unseen),
-        "unseen_lines": _span(s for s, _ in left.unseen),
-        "unseen_tokens": unseen,
-        "survival": _survival(values, lost),
-        "lost": tuple(Value(a.kind, a.value, a.author, history.said[a.seq - 1].line) for a in lost),
-        "open_calls": tuple(c for c in calls if c.result_seq is None or c.result_seq > until),
-        "parted": tuple(c for c in calls if c.result_seq is not None and (c.result_seq in kept or c.result_seq > until)),
-    }
+    before = boundary.detail.get("tokens_before")
+    return CompactionAudit(
+        line=boundary.line,
+        kind=boundary.kind,
+        number=number,
+        conversation=conversation,
+        trigger=str(boundary.detail.get("trigger", "")),
+        host_tokens=before if isinstance(before, int) else None,
+        covered=len(left.left),
+        covered_lines=_span(s for s, _ in left.left),
+        covered_tokens=left.tokens,
+        kept=len(left.kept),
+        kept_tokens=sum(s.tokens for s in left.kept),
+        summary_tokens=None if boundary.summary is None else tokens_of(boundary.summary),
+        seen=1 - unseen / left.tokens if left.tokens else None,
+        unseen=len(left.unseen),
+        unseen_lines=_span(s for s, _ in left.unseen),
+        unseen_tokens=unseen,
+        survival=_survival(values, lost),
+        lost=tuple(Value(a.kind, a.value, a.author, history.said[a.seq - 1].line) for a in lost),
+        open_calls=tuple(c for c in calls if c.result_seq is None or c.result_seq > until),
+        parted=tuple(c for c in calls if c.result_seq is not None and (c.result_seq in kept or c.result_seq > until)),
+    )
 
 
-def _pass(view: _View, boundary: Boundary, left: _Left, history: History, number: int, gone: Gone) -> None:
-    """Go on behind the boundary."""
+def _go_on(view: _View, boundary: Boundary, left: _Left, history: History, number: int, gone: Gone) -> None:
+    """The view behind the boundary; what left it is written down in `gone`."""
     covered = {s.seq for s, _ in left.left}
     if boundary.kind == "eviction":
         for call in history.calls:
@@ -166,6 +181,14 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
+def stands(anchor: Anchor, view: str) -> bool:
+    """True if the value is in the text of the view."""
+    if plain(anchor.value) in view:
+        return True
+    bare = _LABEL.sub("", anchor.value) if anchor.kind in ("id", "number") else ""
+    return len(bare) >= DISTINCT and any(map(str.isdigit, bare)) and bare in view
+
+
 def _values(carried: Sequence[Anchor], left: Iterable[tuple[Said, str]]) -> list[Anchor]:
     """Each value once; a user's word stands for anybody else's."""
     turns = (Turn(s.seq, "", s.author, "", 0, "", text) for s, text in left)
@@ -178,14 +201,10 @@ def _values(carried: Sequence[Anchor], left: Iterable[tuple[Said, str]]) -> list
 
 
 def _survival(values: Sequence[Anchor], lost: Sequence[Anchor]) -> tuple[Survival, ...]:
-    out = []
-    for by in ("user", "others"):
-        for kind in KINDS:
-            total = [a for a in values if a.kind == kind and (a.author == "user") == (by == "user")]
-            gone = [a for a in lost if a.kind == kind and (a.author == "user") == (by == "user")]
-            if total:
-                out.append(Survival(kind, "user" if by == "user" else "others", len(total), len(total) - len(gone)))
-    return tuple(out)
+    total = Counter((a.author, a.kind) for a in values)
+    gone = Counter((a.author, a.kind) for a in lost)
+    order = sorted(total, key=lambda key: (AUTHORS.index(key[0]), KINDS.index(key[1])))
+    return tuple(Survival(kind, author, total[author, kind], total[author, kind] - gone[author, kind]) for author, kind in order)
 
 
 def _span(said: Iterable[Said]) -> tuple[int, int] | None:

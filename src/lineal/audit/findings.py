@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lineal.transcripts import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Severity = Literal["high", "medium", "low"]
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
@@ -31,7 +33,7 @@ KINDS: dict[str, Kind] = {
     "unread_removal": Kind("high", "turns left the view for a summary whose writer was never shown them"),
     "damaged": Kind("high", "bytes that are no record: what stood there is lost"),
     "lost_constraint": Kind("high", "a constraint of the user no longer stands in the view word for word"),
-    "lost_commit": Kind("high", "a commit's SHA no longer stands in the view"),
+    "lost_commit": Kind("high", "the SHA of a commit that git reported, or that the user named, no longer stands in the view"),
     "lost_record": Kind("medium", "a record must have stood there, because another one refers to it"),
     "torn_tail": Kind("medium", "the last record is cut off"),
     "no_message": Kind("medium", "a record that is no message was left out"),
@@ -39,11 +41,11 @@ KINDS: dict[str, Kind] = {
     "orphan_result": Kind("medium", "a result whose call stands nowhere before it"),
     "result_parted": Kind("medium", "a result stands in the view, its call left it"),
     "call_covered": Kind("medium", "a call without a result was taken out of the view"),
+    "effect_repeated": Kind("medium", "the same state-changing call was made again while the first stood in the view"),
     "effect_unanswered": Kind("medium", "a state-changing call never got a result: its outcome is unknown"),
-    "lost_value": Kind("medium", "ids, hashes, URLs, or values that the user gave, no longer stand in the view"),
+    "lost_value": Kind("medium", "ids, hashes, URLs, or other values of the user no longer stand in the view"),
     "history_repeated": Kind("medium", "the same records stand in the log twice"),
     "id_repeated": Kind("medium", "one record id stands for different records"),
-    "effect_repeated": Kind("low", "the same state-changing call was made again while the first stood in the view"),
     "effect_retried": Kind("low", "a state-changing call that had no effect was made again after the first had left the view"),
     "call_unanswered": Kind("low", "a call never got a result"),
     "call_id_reused": Kind("low", "a call id names more than one call: it is no key for a ledger"),
@@ -129,10 +131,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Survival:
-    """How many values of a kind stood in what left the view, and how many of them still stand in the view after."""
+    """How many values of a kind stood in turns of `author` that left, and how many of them still stand in the view behind it."""
 
     kind: str
-    by: Literal["user", "others"]
+    author: str
     total: int
     kept: int
 

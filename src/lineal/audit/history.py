@@ -13,7 +13,8 @@ from lineal.entries import Call, Result
 from lineal.messages import arguments_of, parse, result_text, text_of
 from lineal.messages.blocks import compact
 from lineal.tokens import BytesCounter, measure
-from lineal.transcripts import Boundary, Damage, Item, Record, changes_state, outcome
+from lineal.transcripts import Boundary, Damage, Item, Record, outcome
+from lineal.transcripts.effects import changing
 
 SHOWN = 160  # characters of a call's arguments or of its result
 _COUNTER = BytesCounter()
@@ -21,6 +22,7 @@ _COUNTER = BytesCounter()
 _SHELLS = ("[Bb]ash", "exec_command", "shell", "local_shell", "run_shell_command", "execute_bash", "run_command", "run_terminal_cmd")
 _COMMANDS = (
     *("git commit*", "git push*", "git merge*", "git rebase*", "git reset*", "git revert*", "git cherry-pick*", "git am *"),
+    *("git -C * commit *", "git -C * push*"),
     *("git tag *", "git stash*", "git checkout -- *", "git restore*", "git clean*", "rm *", "mv *", "kill *", "pkill *"),
     *("gh pr create*", "gh pr merge*", "gh pr comment*", "gh pr close*", "gh pr review*", "gh release create*"),
     *("gh issue create*", "gh issue comment*", "gh issue close*", "gh workflow run*", "bd create*", "bd close*", "bd update*"),
@@ -61,6 +63,7 @@ class Said:
     tokens: int
     calls: tuple[Call, ...]
     results: tuple[Result, ...]
+    at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ def history(items: Iterable[Item], format: str, patterns: Sequence[str] = DEFAUL
 def _said(seq: int, record: Record) -> Said:
     parsed = parse(record.message, record.author)
     tokens = measure(record.message, _COUNTER)[0]
-    return Said(seq, record.line, record.id, parsed.author, record.message, text_of(record.message), tokens, parsed.calls, parsed.results)
+    text = text_of(record.message)
+    return Said(seq, record.line, record.id, parsed.author, record.message, text, tokens, parsed.calls, parsed.results, record.at)
 
 
 def tokens_of(text: str) -> int:
@@ -137,11 +141,12 @@ def _call(said: Said, call: Call, patterns: Sequence[str]) -> CallSeen:
     else:
         meant = arguments
     key = f"{call.tool}:{arguments_digest(meant)}"
-    return CallSeen(said.seq, said.line, call.id, call.tool, shown(compact(command)), key, changes_state(call.tool, arguments, patterns))
+    part, readable = changing(call.tool, arguments, patterns), shown(compact(command))
+    if part is not None and part != call.tool and shown(part, SHOWN // 4).rstrip(" …") not in readable:
+        readable = f"… {shown(part)}"
+    return CallSeen(said.seq, said.line, call.id, call.tool, readable, key, part is not None)
 
 
 def _answered(call: CallSeen, said: Said, format: str) -> CallSeen:
     text = shown(result_text(said.message, call.id))
-    return replace(
-        call, outcome=outcome(said.message, call.id, format), result=text, result_seq=said.seq, result_line=said.line
-    )
+    return replace(call, outcome=outcome(said.message, call.id, format), result=text, result_seq=said.seq, result_line=said.line)

@@ -3,7 +3,7 @@
 | kill | what stands in the log then | what must follow |
 |---|---|---|
 | while its summarizer is at work | a compaction begun, never committed | it is closed as aborted; the view is as it was |
-| after the world moved, before that was recorded | an effect's intent, no outcome | it is *unknown*: not sent again, and no rollback over it |
+| after the world moved, before it was recorded | an effect's intent, no outcome | it is *unknown*: not sent again, no rollback over it |
 | while an append's commit is being written | nothing of that append | it is whole or absent, and said again |
 
 Each kill is SIGKILL by another process. Then an operator resolves the effect, the rollback passes, the agent comes to

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lineal.demo import timeline
 from lineal.demo.agent import MARK, SESSION, open_session, open_store
+from lineal.demo.axis import axis, note, tail
 from lineal.demo.killing import Command, Run, Told
 from lineal.demo.killing import run as run_agent
-from lineal.demo.report import DemoReport, Seen, count, table
+from lineal.demo.report import DemoReport, Seen, count, counted, table
 from lineal.demo.script import Script
 from lineal.demo.world import World
 from lineal.errors import LinealError, Refused, Unavailable, UnsafeRollbackError, Verdict
 from lineal.rules.rollback import Checkpoint
 from lineal.session import Session
-from lineal.session.outcomes import Recovery
 
 WIDTH = 118
-TAIL = 4  # entries that are shown behind a kill
+TAIL = 3  # entries that are shown before a kill
 TITLES = {
     "compaction": "between a compaction's begun and committed",
     "effect": "between an effect's intent and its outcome, after the world had moved",
@@ -32,7 +31,7 @@ class Stage:
     """One demo: the script, the store between two lives of the agent, and what is seen."""
 
     def __init__(self, script: Script, command: Command, out: Callable[[str], None]):
-        self.script, self.command, self.out = script, command, out
+        self.script, self.command, self._out = script, command, out
         self.store: Path = command.store
         self.world = World(self.store)
         self.seen = Seen()
@@ -57,14 +56,22 @@ class Stage:
 
     # --- talking -----------------------------------------------------------------------------------------------------
 
+    def out(self, line: str) -> None:
+        """Transcripts hold anything; a terminal is shown only what it can print."""
+        self._out(line if line.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line))
+
     def title(self, text: str) -> None:
         self.acts += 1
         self.out("")
         self.out(f"{self.acts}. {text}")
 
     def say(self, what: str, text: str) -> None:
-        for n, line in enumerate(textwrap.wrap(text, WIDTH - 12, break_on_hyphens=False) or [""]):
-            self.out(f"  {what if n == 0 else '':<10}{line}")
+        for n, line in enumerate(textwrap.wrap(text, WIDTH - 14, break_on_hyphens=False)):
+            self.out(f"  {what if n == 0 else '':<12}{line}")
+
+    def show(self, what: str, line: str) -> None:
+        """One line as it is, cut where it is too long."""
+        self.out(f"  {what:<12}{line if len(line) <= WIDTH - 14 else line[: WIDTH - 15] + '…'}")
 
     def hear(self, told: Told) -> None:
         """What the agent tells about effects that it did not do again."""
@@ -73,12 +80,18 @@ class Stage:
         if told["at"] == "refused" and told["key"] == self.script.victim:
             self.say("refused", f"the agent, started again, asks for it once more: {told['text']}")
 
+    def show_tail(self, session: Session, size: int) -> None:
+        for seq, text in tail(session, size):
+            self.show(f"seq {seq}", text)
+
     def introduce(self) -> None:
         s, p = self.script, self.script.policy
-        left_out = "".join(f"; {n} {why} left out" for why, n in s.passed_over.items())
+        left_out = ", ".join(f"{why} ({n})" for why, n in s.passed_over.items())
         own = " (the transcript has none; this one is the demo's own)" if s.own_effect else ""
         self.out("lineal demo: an agent works through a transcript, is killed three times, and goes back once")
-        self.say("transcript", f"{s.path.name} ({s.format}, {s.name}): {len(s.steps)} of {s.whole} records, {s.tokens:,} tokens{left_out}")
+        self.say("transcript", f"{s.path.name} ({s.format}, {s.name}): {len(s.steps)} of {s.whole} records, {s.tokens:,} tokens")
+        if left_out:
+            self.say("left out", left_out)
         self.say("budget", f"compact above {p.trigger:,} tokens to {p.target:,}, ceiling {p.ceiling:,}, floor {p.floor_turns} turns, "
                  f"a checkpoint every {p.checkpoint_every_entries} entries")  # fmt: skip
         self.say("world", f"{len(s.effects)} calls change it{own}; each that is really done appends a line to {self.world.path.name}")
@@ -93,18 +106,18 @@ class Stage:
 
     def after_kill(self, run: Run, stopped: Told) -> None:
         """Reopen, show the tail, recover, verify."""
-        self.title(f"Killed {TITLES[stopped['at']]}")
-        self.say("kill", f"process {run.pid}, SIGKILL, return code {run.returncode}")
-        self.seen.kills += 1
+        self.title(f"Killed {TITLES[stopped['at']]} (process {run.pid}, SIGKILL, return code {run.returncode})")
         with self.session() as session:
-            for line in timeline.tail(session, TAIL):
-                self.say("", line)
+            self.show_tail(session, TAIL)
+            self.seen.kills.append(session.status().head)
             facts = {"compaction": self.torn_compaction, "effect": self.torn_effect, "append": self.torn_append}[stopped["at"]]
             facts(session, stopped)
-            before = session.status()
+            head = session.status().head
             recovery = session.recover()
             self.say("recover", f"{recovery.target}, seq {recovery.seq}: {recovery.why}")
-            self.after_recovery(session, recovery, stopped, before.head)
+            self.show_tail(session, session.status().head - head)
+            if stopped["at"] == "compaction":
+                self.seen.check("an interrupted compaction changed nothing", recovery.aborted == stopped["generation"])
             verdict = session.verify()
             self.seen.verdicts.append(verdict[0].verdict.name)
             self.seen.check("verified clean after each kill", verdict.clean)
@@ -119,22 +132,18 @@ class Stage:
     def torn_effect(self, session: Session, stopped: Told) -> None:
         times = self.world.times()[stopped["key"]]
         row = next(r for r in session.ledger() if r.key == stopped["key"])
-        self.say("found", f"the ledger has {row.tool} (key {row.key}, seq {row.seq}) as {row.state}; the world has {times} line for it")
-        self.seen.check("an interrupted effect is unknown, neither done nor forgotten", row.state == "unknown" and times == 1)
+        self.say(
+            "found",
+            f"the ledger has {row.tool} (key {row.key}, seq {row.seq}) as {row.state}; the world has {counted(times, 'line')} for it",
+        )
+        self.seen.check("an interrupted effect is unknown, not forgotten", row.state == "unknown" and times == 1)
 
     def torn_append(self, session: Session, stopped: Told) -> None:
         ids = stopped["ids"]
         there = {t.id for t in session.turns()} & set(ids)
-        self.say("found", f"{stopped['written']:,} bytes of the commit were in the -wal file; {len(there)} of its {len(ids)} turns are in the log")
+        self.say("found", f"{stopped['written']:,} bytes of the commit were in the -wal file; "
+                 f"{len(there)} of its {len(ids)} turns are in the log")  # fmt: skip
         self.seen.check("an append is whole or absent", len(there) in (0, len(ids)))
-
-    def after_recovery(self, session: Session, recovery: Recovery, stopped: Told, head: int) -> None:
-        if recovery.aborted is not None:
-            self.say("", f"generation {recovery.aborted} was closed as aborted at seq {head + 1}")
-        if recovery.unknown:
-            self.say("", f"recorded as unknown at seq {session.status().head}: {', '.join(recovery.unknown)}")
-        if stopped["at"] == "compaction":
-            self.seen.check("an interrupted compaction changed nothing", recovery.aborted == stopped["generation"])
 
     def finish_run(self, what: str) -> Run:
         """Let the agent work to its end; the store that is found then must be the one that it left."""
@@ -159,18 +168,19 @@ class Stage:
             done = session.rollback(target)
             self.say("rollback", f"allowed: the view is again that of seq {done.target}, the new head is seq {done.seq}, "
                      f"{len(done.left_behind)} turns left behind")  # fmt: skip
-            self.say("guarded", ", ".join(done.guarded) or "none: nothing else was done since")
-            for line in timeline.notes(session, 2):
-                self.say("told", line)
+            self.say("guarded", ", ".join(done.guarded) or "nothing else was done since")
+            for line in note(session, row.key):
+                self.show("view", line)
             before = self.world.times()
         answered = len(self.seen.answered)
         self.finish_run("the agent, started once more, went on from there")
         with self.session() as session:
             row = next(r for r in session.ledger() if r.key == self.script.victim)
-        self.say("ledger", f"it came to {row.tool} again and was answered from the ledger ({row.state}), "
-                 f"as for {len(self.seen.answered) - answered} effects in all; the world has {self.world.times()[row.key]} line for it")  # fmt: skip
-        again = self.script.victim in self.seen.answered and row.state == "done" and self.world.times() == before
-        self.seen.check("after the rollback the ledger answered and the world did not move", again)
+            again = len(self.seen.answered) - answered
+            self.say("ledger", f"it came to {row.tool} again, and the ledger answered: {row.state} ({counted(again, 'effect')} in all); "
+                     f"the world has {counted(self.world.times()[row.key], 'line')} for it")  # fmt: skip
+        held = self.script.victim in self.seen.answered and row.state == "done" and self.world.times() == before
+        self.seen.check("after going back the world did not move again", held)
 
     def target(self, session: Session, seq: int) -> Checkpoint:
         return next(c for c in session.checkpoints() if c.seq < seq and session.log.lineage.on_branch(c.seq))
@@ -186,16 +196,17 @@ class Stage:
         except UnsafeRollbackError as error:
             refusal = error
         self.say("rollback", str(refusal or "was allowed"))
-        held = refusal is not None and not plan.verdict and plan.refused == tuple(refusal.facts["refused"]) and session.status().head == head
-        self.seen.check("a rollback over an unknown effect is refused", held)
+        named = () if refusal is None else tuple(refusal.facts["refused"])
+        held = self.script.victim in named == plan.refused and not plan.verdict and session.status().head == head
+        self.seen.check("no rollback over an unknown effect", held)
 
     def resolve(self, session: Session, target: Checkpoint) -> None:
         """The operator looks at the world, and says what was found."""
         times = self.world.times()
         for key in session.rollback(target, dry_run=True).refused:
             finding = "happened" if times[key] else "not_happened"
-            session.resolve_effect(key, finding, f"{self.world.path.name} has {times[key]} line for it")
-            self.say("operator", f"looked into {self.world.path.name}, {times[key]} line: resolve {key} as {finding}")
+            session.resolve_effect(key, finding, f"{self.world.path.name} has {counted(times[key], 'line')} for it")
+            self.say("operator", f"looked into {self.world.path.name}, found {counted(times[key], 'line')}: resolve {key} as {finding}")
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -203,7 +214,7 @@ class Stage:
         with self.session() as session:
             report = count(session, self.script, self.store, self.world, self.seen)
             self.title("What the store holds")
-            for line in (*timeline.axis(session, WIDTH - 18), "", *table(report)):
+            for line in (*axis(session, self.seen.kills, WIDTH - 22), *table(report)):
                 self.out(line)
         self.out("")
         self.out(f"{'ok' if report.ok else 'NOT OK'}. The store stays; look into it:")
@@ -217,7 +228,9 @@ class Stage:
 
 def make_way(store: Path) -> None:
     """An empty store instead of an earlier demo's, and no world yet. Raises `Refused` for a file that the demo did not make."""
-    if store.exists() and (not store.is_file() or store.stat().st_size) and not _ours(store):
+    empty = not store.exists() or (store.is_file() and not store.stat().st_size)
+    ours = not empty and _ours(store)
+    if not empty and not ours:
         raise Refused(
             Verdict(
                 "demo",
@@ -227,15 +240,15 @@ def make_way(store: Path) -> None:
             )
         )
     World(store).clear()
-    for end in ("", "-wal", "-shm"):
-        store.with_name(store.name + end).unlink(missing_ok=True)
+    if ours:
+        for end in ("", "-wal", "-shm"):
+            store.with_name(store.name + end).unlink(missing_ok=True)
     open_store(store, create=True).close()
 
 
 def _ours(store: Path) -> bool:
     try:
         with open_store(store) as found:
-            sessions: Sequence[str] = found.sessions()
-            return list(sessions) == [SESSION] and any(c.label == MARK for c in found.session(SESSION).checkpoints())
+            return found.sessions() == [SESSION] and any(c.label == MARK for c in found.session(SESSION).checkpoints())
     except LinealError:
         return False

@@ -87,8 +87,8 @@ class Agent:
         """Mark the store as the demo's; keep what the user said first: the turn, or the start of a long one."""
         if self.at == 0 and not self.session.checkpoints():
             self.session.checkpoint(MARK)
-        if step.id == self.script.first_words and not self.session.view().pins:
-            short = step.tokens <= self.script.policy.trigger // 8
+        if step is self.script.pinned and not self.session.view().pins:
+            short = step.tokens <= self.script.policy.trigger // scripts.PINNED
             self.session.pin(step.id if short else " ".join(messages.text_of(step.message).split())[:200])
 
     # --- turns -------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Agent:
         if "effect" in self.stops and call.key == self.script.victim:
             stand("effect", key=call.key, tool=call.tool)
         if call.outcome == "done":
-            effect.settle({"answer": call.answer})
+            effect.settle(call.answer)
 
     # --- summaries ---------------------------------------------------------------------------------------------------
 

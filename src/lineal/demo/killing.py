@@ -58,7 +58,7 @@ def run(command: Command, stops: Iterable[str], hear: Callable[[Told], None]) ->
         process = subprocess.Popen(
             command.line(stops), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8", errors="replace"
         )
-        watchdog = threading.Timer(PATIENCE, process.kill)
+        watchdog = threading.Timer(PATIENCE, process.send_signal, (signal.SIGALRM,))
         watchdog.daemon = True
         watchdog.start()
         try:
@@ -70,13 +70,17 @@ def run(command: Command, stops: Iterable[str], hear: Callable[[Told], None]) ->
         expected = -signal.SIGKILL if stopped else 0
         if process.returncode != expected:
             errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
-            raise Unavailable(
-                f"the demo's agent process ended with {process.returncode}, {expected} was expected",
-                said[0],
-                "run it again; if it happens again, the store it left behind can be read as it is",
-            )
+            raise _failed(process.returncode, expected, errors.read().decode("utf-8", "replace"))
     return Run(process.pid, process.returncode, tuple(told), stopped)
+
+
+def _failed(returncode: int, expected: int, said: str) -> Unavailable:
+    late = f"it came to no end within {PATIENCE:g} s" if returncode == -signal.SIGALRM else "it said nothing"
+    return Unavailable(
+        f"the demo's agent process ended with {returncode}, {expected} was expected",
+        (said.strip().splitlines() or [late])[-1],
+        "run it again; the store that it left behind can be read as it is",
+    )
 
 
 def _listen(process: subprocess.Popen[str], hear: Callable[[Told], None]) -> tuple[list[Told], Told | None]:

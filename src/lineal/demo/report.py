@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,9 @@ class DemoReport:
 
 @dataclass
 class Seen:
-    """What only the run itself could see: what was found after each kill, and what was told on the way."""
+    """What only the run itself could see: the head at each kill, what was found there, and what was told on the way."""
 
-    kills: int = 0
+    kills: list[int] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
     answered: set[str] = field(default_factory=set)
     checks: dict[str, bool] = field(default_factory=dict)
@@ -82,11 +83,11 @@ def count(session: Session, script: Script, store: Path, world: World, seen: See
     shown = {t.id for t in view.turns}
     same = sum(codec.to_json(turns[s.id].message) == codec.to_json(s.message) for s in script.steps if s.id in turns)
     checks = {
-        "killed three times, recovered three times": seen.kills == 3,
+        "killed three times, recovered three times": len(seen.kills) == 3,
         **seen.checks,
         "each effect ran at most once": max(times.values(), default=0) <= 1,
-        "every turn of the transcript stands as it was given": same == len(script.steps) == len(turns),
-        "user's exact values carried through every summary": not list(_lost(session)),
+        "every turn stands as it was given": same == len(script.steps) == len(turns),
+        "users' exact values carried by every summary": not list(_lost(session)),
         "pins still shown": all(p.text or p.turn in shown for p in view.pins),
         "store verified clean": reports.clean,
     }
@@ -112,7 +113,7 @@ def count(session: Session, script: Script, store: Path, world: World, seen: See
         answered_by_ledger=len(seen.answered),
         anchors=len(view.anchors),
         pins=len(view.pins),
-        kills=seen.kills,
+        kills=len(seen.kills),
         verdicts=(*seen.verdicts, reports[0].verdict.name),
         checks=checks,
     )
@@ -136,6 +137,10 @@ def _of_users(anchors: tuple[Anchor, ...]) -> Iterator[Anchor]:
 # --- as text ---------------------------------------------------------------------------------------------------------
 
 
+def counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def table(report: DemoReport) -> Iterator[str]:
     """The closing table, one line a row."""
     r = report
@@ -145,8 +150,10 @@ def table(report: DemoReport) -> Iterator[str]:
         ("generations", f"{r.summaries} summaries, {r.spills} spills, {r.aborted} aborted; {r.checkpoints} checkpoints"),
         ("effects", f"{effects}; the ledger answered for {r.answered_by_ledger}"),
         ("world", f"{r.touched} times touched, at most {r.touched_most} for one effect"),
-        ("view now", f"{r.view_tokens:,} of {r.transcript_tokens:,} tokens; {r.anchors} exact values and {r.pins} pins carried as data"),
+        ("view now", f"{r.view_tokens:,} of {r.transcript_tokens:,} tokens"),
+        ("carried as data", f"{counted(r.anchors, 'exact value')}, {counted(r.pins, 'pin')}"),
         ("kills survived", f"{r.kills}; verdicts {', '.join(dict.fromkeys(r.verdicts))}"),
     )
     yield from (f"  {name:<16}{text}" for name, text in rows)
-    yield from (f"  {'yes' if held else 'NO':<4}{name}" for name, held in r.checks.items())
+    checks = [f"{name}: {'yes' if held else 'NO'}" for name, held in r.checks.items()]
+    yield from (f"  {left:<58}{right}".rstrip() for left, right in zip_longest(checks[::2], checks[1::2], fillvalue=""))

@@ -13,31 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from lineal import codec, messages, transcripts
+from lineal.audit.history import DEFAULT
 from lineal.errors import PolicyError, Verdict
 from lineal.policy import Policy
 from lineal.tokens import counter, measure
 from lineal.transcripts import Boundary, Damage, Outcome, Record
+from lineal.transcripts.openai_chat import no_conversation
 
 COUNTER = "bytes/3"
 LEAST_STEPS = 8
 BATCH = 8  # steps that are appended at once, at most
 SHARE = 6  # the trigger is 1/6 of what the transcript holds beside its leading instructions
-ROOM = (600, 30_000)  # tokens: what that share may be
+ROOM = (900, 30_000)  # tokens: what that share may be
 CHECKPOINTS = 12  # about so many automatic checkpoints
-ANSWER = 160  # characters of a tool's answer that are recorded as an effect's outcome
+PINNED = 4  # a first turn of at most 1/4 of the room is pinned whole, of a longer one the beginning
+ANSWER = 80  # characters of a tool's answer that are recorded as an effect's outcome
 
-_COMMANDS = ("git commit*", "git push*", "git tag *", "git merge*", "gh pr create*", "gh pr merge*", "gh issue create*", "npm publish*")
-_SHELLS = ("Bash", "bash", "shell", "exec_command", "run_shell_command")
-_VERBS = (
-    "add", "apply", "book", "buy", "cancel", "charge", "create", "delete", "deploy", "exchange", "invite", "merge", "modify", "move", "pay",
-    "post", "publish", "refund", "remove", "rename", "reserve", "return", "rotate", "schedule", "send", "transfer", "update",
-)  # fmt: skip
-CHANGES_STATE: tuple[str, ...] = (
-    *("Edit", "MultiEdit", "Write", "NotebookEdit", "edit", "write", "apply_patch", "str_replace_editor", "git_commit", "git_push"),
-    *(f"{shell}({command})" for shell in _SHELLS for command in _COMMANDS),
-    *(f"{verb}{rest}" for verb in _VERBS for rest in ("", "_*")),
-    *(f"*_{verb}_*" for verb in ("create", "update", "delete")),
-)
+CHANGES_STATE = (*DEFAULT, "Write", "write")
 PLANNING = ("update_plan", "update_todos", "create_plan", "update_topic")  # named like the others, and change nothing
 
 
@@ -98,9 +90,9 @@ class Script:
         return tuple(c for s in self.steps for c in s.calls)
 
     @property
-    def first_words(self) -> str:
-        """Id of the first step in which a user says something; empty if none does."""
-        return next((s.id for s in self.steps if s.author == "user" and messages.text_of(s.message).strip()), "")
+    def pinned(self) -> Step | None:
+        """The step whose words the agent promises to keep."""
+        return first_words(self.steps)
 
     @property
     def third(self) -> int:
@@ -114,6 +106,8 @@ def load(path: Path, conversation: int, limit: int) -> Script:
         raise _unusable("limit", f"at most {limit} records were asked for, the demo needs {LEAST_STEPS}.", f"ask for {LEAST_STEPS} or more")
     format = transcripts.detect(path)
     names = transcripts.conversations(path)
+    if conversation not in range(len(names)):
+        raise no_conversation(path, conversation, len(names))
     items = list(transcripts.read(path, format, conversation))
     passed_over: Counter[str] = Counter()
     passed_over["boundaries where the host compacted"] = sum(isinstance(i, Boundary) for i in items)
@@ -250,23 +244,29 @@ def _run(quiet: Sequence[bool], first: int) -> range:
 # --- the budget ------------------------------------------------------------------------------------------------------
 
 
-def budget(steps: Sequence[Step]) -> Policy:
-    """A budget under which these steps must be compacted several times (tokens).
+def first_words(steps: Sequence[Step]) -> Step | None:
+    """The first step in which a user says something."""
+    return next((s for s in steps if s.author == "user" and messages.text_of(s.message).strip()), None)
 
-    Leading instructions are always shown, so they come on top of the share.
+
+def budget(steps: Sequence[Step]) -> Policy:
+    """A budget (tokens) under which these steps must be compacted several times.
+
+    What is always shown, leading instructions and the pinned turn, comes on top of the share.
     """
-    fixed = 0
-    for step in steps:
-        if step.message.get("role") not in ("system", "developer"):
-            break
-        fixed += step.tokens
-    share = (sum(s.tokens for s in steps) - fixed) // SHARE
+    leading = 0
+    while leading < len(steps) and steps[leading].message.get("role") in ("system", "developer"):
+        leading += 1
+    always = sum(s.tokens for s in steps[:leading])
+    share = (sum(s.tokens for s in steps) - always) // SHARE
     room = min(max(share, ROOM[0]), ROOM[1])
+    first = first_words(steps)
+    always += first.tokens if first and first.tokens <= room // PINNED else 0
     return Policy(
-        trigger=fixed + room,
-        ceiling=fixed + room * 3 // 2,
-        target=fixed + room // 2,
+        trigger=always + room,
+        ceiling=always + room * 3 // 2,
+        target=always + room // 2,
         floor_turns=min(8, max(2, len(steps) // 24)),
-        summary_max_tokens=max(200, room // 3),
+        summary_max_tokens=room // 4,
         checkpoint_every_entries=max(5, len(steps) * 4 // 3 // CHECKPOINTS),
     )

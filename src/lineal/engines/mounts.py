@@ -20,9 +20,7 @@ _TABLE = Path("/proc/self/mountinfo")
 
 def refuse_unsafe_mount(directory: str, table: str | None = None) -> None:
     """Raise `Unavailable` for a directory on a network filesystem. `table` is text in the form of /proc/self/mountinfo."""
-    if table is None:
-        table = _TABLE.read_text(errors="surrogateescape") if _TABLE.exists() else ""
-    kind = _kind_of_mount(os.path.realpath(directory), table)
+    kind = kind_of_mount(directory, table)
     if kind in UNSAFE:
         raise Unavailable(
             f"a store in {directory}",
@@ -31,8 +29,11 @@ def refuse_unsafe_mount(directory: str, table: str | None = None) -> None:
         )
 
 
-def _kind_of_mount(directory: str, table: str) -> str:
-    """The filesystem type of the longest mount point above the directory; a later line covers an earlier one."""
+def kind_of_mount(directory: str, table: str | None = None) -> str:
+    """The filesystem type of the longest mount point above the directory; a later line covers an earlier one. Empty: not known."""
+    if table is None:
+        table = _TABLE.read_text(errors="surrogateescape") if _TABLE.exists() else ""
+    directory = os.path.realpath(directory)
     longest, kind = -1, ""
     for line in table.splitlines():
         left, _, right = line.partition(" - ")

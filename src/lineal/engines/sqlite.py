@@ -32,7 +32,7 @@ from lineal.errors import Conflict, Corrupt, Unavailable
 CHUNK_ROWS = 500  # one transaction of `delete` ends after so many rows, or so much time, whichever comes first (R37)
 CHUNK_SECONDS = 0.05
 REWRITE_LIMIT = 1 << 30
-CUT_SECONDS = 1.0
+CUT_SECONDS = 1.0  # a scan of another process may hold the -wal file for longer than anyone wants to wait
 IDLE_READERS = 4
 
 
@@ -184,7 +184,7 @@ class SqliteEngine:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Fold the -wal file back and let go. Idempotent. In a forked child the connections are the parent's and stay open."""
+        """Let go; the last handle of all folds the -wal file back. Idempotent. A forked child leaves its parent's connections open."""
         if os.getpid() != self._process:
             self._closed = True
             return
@@ -195,7 +195,7 @@ class SqliteEngine:
             while self._readers:
                 self._readers.pop().close()
             try:
-                if not self._file.read_only:
+                if self._uncut:
                     self._cut_wal()
             finally:
                 self._writer.close()
@@ -307,16 +307,20 @@ class SqliteEngine:
 
     def _cut_wal(self) -> bool:
         """Fold the -wal file back and cut it to nothing; False if others hold it for longer than `CUT_SECONDS`."""
-        db = self._writer
+        db, deadline = self._writer, time.monotonic() + CUT_SECONDS
+        db.set_busy_handler(Patience(CUT_SECONDS / 5))
         try:
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            db.set_busy_handler(Patience(min(CUT_SECONDS, self._file.wait)))
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except apsw.BusyError:
-            return False
+            while True:
+                try:
+                    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                    return True
+                except apsw.BusyError:
+                    if time.monotonic() >= deadline:
+                        return False
+                    time.sleep(Patience.LONGEST_NAP)
         finally:
             db.set_busy_handler(Patience(self._file.wait))
-        return True
 
 
 def _value(db: apsw.Connection, statement: str, arguments: tuple[Any, ...]) -> Any:

@@ -32,6 +32,7 @@ class CompactionFacts:
     overtaken: str = ""  # why the plan is no longer the compaction in flight
     suspended: bool = False
     automatic: bool = False
+    unchanged: bool = False  # nothing was appended or changed since the last generation was committed
     coverable: int = 1  # items that nothing protects
     new_turns: int = 1  # turns among them
     held_by: tuple[str, ...] = ()
@@ -103,6 +104,14 @@ TABLE: Table[CompactionFacts] = Table(
             lambda f: f.kept_tokens > f.ceiling > 0,
             tell=lambda f: f"what must stay takes {f.kept_tokens:,} tokens, the ceiling is {f.ceiling:,}.",
             remedy="raise ceiling, lower floor_turns, or unpin",
+        ),
+        Row(
+            "unchanged",
+            "nothing was appended, pinned, unpinned or set otherwise since the last generation",
+            "no-op, zero summarizer calls (R24)",
+            lambda f: f.unchanged,
+            tell=lambda f: "nothing has changed since the last compaction.",
+            remedy="append more, lower floor_turns, or unpin",
         ),
         Row(
             "nothing_to_cover",

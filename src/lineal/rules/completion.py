@@ -152,6 +152,7 @@ _SWEEPING = re.compile(
     r"|\b100\s?%\s+(?:done|complete|finished)\b",
     re.I,
 )
+_WHAT_WAS_OPEN = re.compile(r"\b(?:remaining|outstanding|pending|open|planned)\b", re.I)
 _NOTHING_LEFT = re.compile(
     r"\bnothing\b(?:\s+\w+){0,2}\s+(?:left|remains?|remaining|pending|outstanding|open|to do)\b|\bno\s+(?:pending|unresolved|outstanding"
     r"|in-flight|open|remaining)\s+(?:effects?|actions?|operations?|calls?|steps?)\b",
@@ -160,8 +161,7 @@ _NOTHING_LEFT = re.compile(
 
 
 def sweeping(clause: str) -> bool:
-    """Whether a clause claims that all there was to do is done."""
-    if _NOTHING_LEFT.search(clause):
-        return True
-    found = _SWEEPING.search(clause)
-    return bool(found) and not _HEDGE.search(re.sub(r"\b(?:remaining|outstanding|pending|open|planned)\b", " ", clause))
+    """Whether a clause, or a part of it, claims that all there was to do is done."""
+    return bool(_NOTHING_LEFT.search(clause)) or any(
+        _SWEEPING.search(piece) and not _HEDGE.search(_WHAT_WAS_OPEN.sub(" ", piece)) for piece in _pieces(clause)
+    )

@@ -36,32 +36,34 @@ def units(turns: Sequence[TurnItem]) -> list[Unit]:
 
     def root(i: int) -> int:
         while parent[i] != i:
-            i = parent[i] = parent[parent[i]]
+            i = parent[i]
         return i
 
-    asked: dict[str, int] = {}  # call id -> turn that asked and is not finally answered
+    asked: dict[str, list[int]] = {}  # call id -> turns that asked and are not finally answered, oldest first
     said: dict[str, int] = {}  # call id -> turn that asked last, answered or not
-    early: dict[str, int] = {}  # call id -> turn with a result that came before its call
+    early: dict[str, list[tuple[int, bool]]] = {}  # call id -> turns with a result that came before its call; whether final
     for i, turn in enumerate(turns):
         for call in turn.calls:
             said[call.id] = i
-            if call.id in early:
-                parent[root(early.pop(call.id))] = root(i)
-            else:
-                asked[call.id] = i
+            before = early.pop(call.id, [])
+            for j, _ in before:
+                parent[root(j)] = root(i)
+            if not any(final for _, final in before):
+                asked.setdefault(call.id, []).append(i)
         for result in turn.results:
-            owner = asked.get(result.call, said.get(result.call))
+            waiting = asked.get(result.call, [])
+            owner = waiting[-1] if waiting else said.get(result.call)
             if owner is None:
-                early[result.call] = i
+                early.setdefault(result.call, []).append((i, result.final))
                 continue
             parent[root(i)] = root(owner)
-            if result.final:
-                asked.pop(result.call, None)
+            if result.final and waiting:
+                waiting.pop()
     groups: dict[int, list[int]] = {}
     for i in range(len(turns)):
         groups.setdefault(root(i), []).append(i)
     open_in: dict[int, list[str]] = {}
-    for call_id, i in asked.items():
+    for call_id, i in ((call_id, i) for call_id, waiting in asked.items() for i in waiting):
         open_in.setdefault(root(i), []).append(call_id)
     found = [Unit(tuple(turns[i] for i in members), tuple(open_in.get(r, ()))) for r, members in groups.items()]
     return sorted(found, key=lambda u: u.turns[0].seq)

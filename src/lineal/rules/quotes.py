@@ -46,26 +46,37 @@ def _stems(folded: Sequence[str]) -> frozenset[str]:
 
 def contains(text: str, part: str) -> bool:
     """Whether the words `part` stand in the words `text`, side by side. Both as `words` gives them."""
-    if not part.isascii() and part.replace(" ", "") in text.replace(" ", ""):
-        return True
-    return f" {part} " in f" {text} "
+    return f" {part} " in f" {text} " or (not part.isascii() and part.replace(" ", "") in text.replace(" ", ""))
 
 
-def said(quote: str, user_texts: Texts) -> bool:
-    """Whether one of the texts holds `quote`; `...` and `[...]` in it stand for something left out."""
+_NOT = ("not", "never", "no", "dont", "without", "t")  # "t" is what folding leaves of "don't"
+
+
+def _quoted_from(text: str, part: str) -> bool:
+    """Whether the words `part` stand in `text` other than behind a denial that the quote leaves out."""
+    text = f" {text} "
+    at = text.find(f" {part} ")
+    while at >= 0:
+        if text[max(0, at - 10) : at].rpartition(" ")[2] not in _NOT:
+            return True
+        at = text.find(f" {part} ", at + 1)
+    return not part.isascii() and contains(text, part)
+
+
+def said(quote: str, folded: Texts) -> bool:
+    """Whether one of the texts, given as `words`, holds `quote`; `...` and `[...]` in it stand for something left out."""
     parts = [part for part in map(words, _OMISSION.split(quote)) if part]
-    return any(all(contains(text, part) for part in parts) for text in map(words, user_texts))
+    return any(all(_quoted_from(text, part) for part in parts) for text in folded)
 
 
-def supported(statement: str, user_texts: Texts, share: float) -> bool:
-    """Whether a passage of one of the texts has `share` of the content words of `statement`."""
+def supported(statement: str, folded: Texts, share: float) -> bool:
+    """Whether a passage of one of the texts, given as `words`, has `share` of the content words of `statement`."""
     wanted = _stems(words(statement).split())
     if not wanted or share >= VERBATIM:
-        return said(statement, user_texts)
-    for text in user_texts:
-        folded = words(text).split()
-        for start in range(0, max(1, len(folded) - PASSAGE // 2), PASSAGE // 2):
-            if len(wanted & _stems(folded[start : start + PASSAGE])) >= share * len(wanted):
+        return said(statement, folded)
+    for text in map(str.split, folded):
+        for start in range(0, max(1, len(text) - PASSAGE // 2), PASSAGE // 2):
+            if len(wanted & _stems(text[start : start + PASSAGE])) >= share * len(wanted):
                 return True
     return False
 
@@ -117,8 +128,10 @@ _BULLET = re.compile(r"[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+(?P<text>[^\n]*)\n?")
 
 def invented_quote(text: str, user_texts: Texts) -> str:
     """The first words that `text` wrongly says a user said; empty when all of them stand."""
+    folded: list[str] | None = None
     for quote, share in _quotes(_EMPHASIS.sub("", text)):
-        if not _NONE.fullmatch(quote) and not supported(quote, user_texts, share):
+        folded = [words(text) for text in user_texts] if folded is None else folded
+        if not _NONE.fullmatch(quote) and not supported(quote, folded, share):
             return " ".join(quote.split())
     return ""
 
@@ -256,7 +269,7 @@ def _approved(what: str, fact: bool, user_texts: Texts) -> bool:
                 about = _stems(words(_YES.sub(" ", sentence)).split()) - _POLITE
                 if not wanted or not about or wanted & about:
                     return True
-    return fact and bool(wanted) and supported(what, user_texts, HALF)
+    return fact and bool(wanted) and supported(what, [words(text) for text in user_texts], HALF)
 
 
 def says_yes(sentence: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from lineal.rules.quotes import contains, words
 
+FEW = 15  # words up to which a text may be nothing but an order to send something
 BRIEF = 80  # words up to which a text may be nothing but a request for input, or an error without its own marks
 OPENING = 400  # characters in which a longer text shows what it is
 FILLER = 6  # words beside a statement that there is no history, from which on the text may be a summary
@@ -60,7 +61,13 @@ _SOURCE = r"(?:api|llm|model|provider|server|openai|anthropic|http|internal|fata
 _ERROR = any_of(
     r"traceback \(most recent call last\)",
     rf"error (?:while |when )?(?:generating|creating|producing|writing|summari[sz]ing|compacting|condensing) {_SUMMARY}",
-    r"error (?:while |when )?(?:calling|contacting|reaching) \w+",
+    r"error (?:while |when )?(?:calling|contacting|reaching|connecting to|communicating with) \w+",
+    r"error (?:while|when|during|in) (?:the )?(?:summari[sz]ation|compaction|summary)\b",
+    r"(?:failed to|unable to) (?:summari[sz]e|compact|condense)\s*(?:[.:!]|$)|summary (?:is )?unavailable\b",
+    r"(?:oops\W{0,3})?something went wrong\s*(?:[.!]|$)|(?:the )?model (?:is )?(?:currently )?overloaded\s*(?:[.,!]|$)",
+    r"service (?:is )?temporarily unavailable\s*(?:[.,!]|$)",
+    r"this model['’]s maximum context length|prompt is too long\b|peer closed connection without|stream (?:ended|closed) unexpectedly",
+    r"request failed(?: with status code \d|: ?\d{3}\b)|<error\b",
     rf"(?:failed to|unable to|could not|couldn't|cannot|can't) {_MAKE} {_SUMMARY}",
     r"(?:summary|summari[sz]ation|summari[sz]er|compaction|condensation|llm)(?: generation| request| call)?"
     r" (?:(?:has )?failed|errored|timed out|was aborted|(?:generation )?error)\b",
@@ -71,6 +78,7 @@ _ERROR = any_of(
     r"<!doctype html|<html\b",
 )
 _ERROR_IN_BRIEF = any_of(
+    r"(?:(?:\w{1,40}\.){0,6}[a-z]{0,40}(?:error|exception|timeout)|(?:http )?(?:internal )?error(?: \d{3})?|[45]\d\d)\W{0,3}$",
     rf"(?:{_SOURCE} ){{0,3}}(?:error|exception|failure)\s?:",
     r"(?:\w{1,40}\.){0,6}[a-z]{2,40}(?:error|exception|timeout)\s?[:(]",
     rf"(?:connection (?:error|reset(?: by peer)?|refused|aborted|timed out|closed)|(?:request|read|operation|stream) time(?:d ?|-?)out"
@@ -92,14 +100,17 @@ def error_shaped(text: str) -> bool:
 
 _HISTORY = r"(?:conversation|transcript|chat|dialog(?:ue)?|history|messages?|turns?|text|content|log|document|input|material|context)s?"
 _CANNOT = (
-    r"(?:unfortunately,? )?(?:i|we) ?(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|won['’]t|will not|(?:am|['’]m) (?:unable|not able) to"
+    r"(?:unfortunately,? |i(?:['’]m| am) afraid,? (?:that )?)?(?:i|we) ?"
+    r"(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|won['’]t|will not|(?:am|['’]m) (?:unable|not able) to"
     r"|decline to|refuse to) (?:be able to )?"
 )
 _GIVE = r"(?:provide|share|paste|send|supply|upload|include|give|submit|need|see)"
 _REFUSAL = any_of(
     r"(?:i(?:['’]m| am) (?:(?:so|very|really|truly) )?sorry|sorry\b|(?:my )?apologies|i apologi[sz]e)",
     r"as an? (?:ai|(?:large )?language model)\b|i must (?:respectfully )?decline|i(?:['’]d| would) rather not",
-    rf"{_CANNOT}(?:help|assist|comply|fulfil|engage|summari[sz]e|discuss|do (?:that|this))\b",
+    r"i do(?: not|n['’]t) feel comfortable|i decline\b",
+    r"unable to (?:comply|assist|help|fulfill?)\b|my (?:guidelines|polic(?:y|ies)|instructions) (?:prevent|forbid|do(?: not|n['’]t) allow)",
+    rf"{_CANNOT}(?:help|assist|comply|fulfill?|engage|summari[sz]e|discuss|do (?:that|this))\b",
     rf"{_CANNOT}(?:provide|create|generate|produce|continue|process|answer|share|complete|write"
     rf"|access|see|read)\b[^.\n]{{0,40}}\b(?:summary|request|{_HISTORY})\b",
     r"(?:this|that|your|the) (?:request|content|conversation|prompt) (?:violates|goes against|was flagged|has been (?:flagged|blocked))",
@@ -117,6 +128,12 @@ _ASK = any_of(
     r"\bhow (?:can|may) i (?:help|assist)\b|\bi(?:['’]m| am) (?:ready|happy|here|glad) to (?:help|assist|summari[sz]e|start|begin)\b",
     rf"\bi(?:['’]d| would) be (?:happy|glad) to\b|\b(?:awaiting|waiting for) (?:the |your ){_HISTORY}\W*\Z",
 )
+_ASK_IN_FEW = any_of(
+    r"(?:\A|[.!] )\W*(?:please )?(?:send|provide|paste|share|enter|give me)\b"
+    rf"[^.\n]{{0,40}}\b(?:{_HISTORY}|request|instructions?|information)\b",
+    rf"\b(?:awaiting|waiting for) (?:the |your |more |further )?(?:{_HISTORY}|instructions?|requests?)\W*\Z",
+    rf"\bi need (?:the|your|more|some)\b[^.\n]{{0,20}}\b(?:{_HISTORY}|information|details)\b",
+)
 _ONE_QUESTION = any_of(
     r"\W*(?:what|which|how|would|could|can|do|does|shall|should|may|where|who|is|are|ready|want)\b[^.!?\n]{0,200}\?\W*",
     r"[^.!?\n]{0,40}\bnow\s?\?\W*",
@@ -131,7 +148,7 @@ def refuses(text: str) -> bool:
 def asks_for_input(text: str) -> bool:
     """Whether the text speaks to whoever called, asking for something to summarise, instead of summarising."""
     plain = _QUOTED.sub(" ", body(text)).strip()
-    if _ONE_QUESTION.fullmatch(plain):
+    if _ONE_QUESTION.fullmatch(plain) or (len(plain.split()) <= FEW and _ASK_IN_FEW.search(plain)):
         return True
     return bool(_ASK.search(plain if _brief(plain) else plain[:OPENING].split("\n")[0]))
 
@@ -140,7 +157,8 @@ def asks_for_input(text: str) -> bool:
 
 _PLACEHOLDER = any_of(
     r"(?:(?:your|the|insert|add|put|conversation|generated) ){0,3}summary (?:goes |will (?:go|be) |comes )?here|insert [\w ]{1,40}",
-    r"(?:summary )?placeholder|to ?do|tbd|tba|n/?a|lorem ipsum\b.*|",
+    r"(?:this is )?(?:an? |the )?(?:summary )?placeholder(?: summary| text){0,2}|nothing happened|empty conversation",
+    r"to ?do|tbd|tba|n/?a|lorem ipsum\b.*|",
     r"(?:no|empty) (?:content|text|output|response|summary|string)(?: (?:available|yet|generated|given))?|empty",
     r"(?:conversation )?summary (?:(?:is|was) )?(?:not available|unavailable|pending|omitted|removed|elided)(?: for brevity)?",
     rf"(?:\d+ |the |all )?(?:earlier|previous|prior|older) {_HISTORY} (?:(?:have|has|was|were) )?(?:been )?(?:omitted|truncated|removed)",

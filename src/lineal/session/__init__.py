@@ -99,7 +99,7 @@ class Session:
         due = entries is not None and lineage.head - lineage.checkpointed_at >= entries
         if minutes is not None and not due:
             due = self.clock.wall() - max(lineage.checkpointed_time, self.store.opened) >= minutes * 60
-        if due and lineage.in_flight is None:
+        if due and not spilling.busy(self, lineage):
             self.checkpoint("automatic")
 
     def save(self, messages: list[Any]) -> list[Turn]:
@@ -148,7 +148,7 @@ class Session:
     def status(self) -> Status:
         """Sizes and states at the head, without reading any turn."""
         lineage = self.log.catch_up()
-        unknown = [e.key for e in lineage.effects if e.state == "unknown" or not alive(e.lease, self.clock)]
+        unknown = [e.key for e in lineage.effects if e.state == "unknown" or not alive(e.lease, self.clock, expires=False)]
         return Status(
             session=self.name,
             head=lineage.head,

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lineal import codec, messages
+from lineal import codec, messages, ranges
 from lineal.engines import Duplicate, Row
 from lineal.entries import Entry, Turn, TurnAppended
 from lineal.errors import Conflict, PolicyError, Refused, Verdict
-from lineal.lineage import Lineage
+from lineal.lineage import Lineage, TurnItem
 from lineal.messages import Parsed
 from lineal.session.recall import turn_of
 from lineal.tokens import measure
+from lineal.working_set import turn_message
 
 if TYPE_CHECKING:
     from lineal.session import Session
 
+LOOK_BACK = 200  # rows that are read at once in search of a late result's call
 Given = tuple[str | None, Any, Parsed]  # id, message, what it says
 Beside = Callable[[Lineage, int, int], Sequence[Entry]]
 
@@ -33,8 +35,11 @@ def append(session: Session, given: Any, id: Any, author: Any, orphans: bool = F
     `beside(lineage, n, seq)` gives the entries that stand right behind the n-th message's turn, in the same transaction; it
     is asked for turns that stand already too, and again after a lost race.
     """
-    batch = _batch(given, id, author)
+    batch = _batch(session, given, id, author)
     standing: dict[int, Turn] = {}
+    if any(one is not None and one.startswith("@") for one, *_ in batch):
+        _find_standing(session, batch, standing)
+        _refuse_made_up(batch, standing)
     while True:
         try:
             rows = _write(session, batch, standing, orphans, beside)
@@ -46,7 +51,7 @@ def append(session: Session, given: Any, id: Any, author: Any, orphans: bool = F
     return [standing[n] if n in standing else _turn(next(fresh), batch[n]) for n in range(len(batch))]
 
 
-def _batch(given: Any, id: Any, author: Any) -> list[Given]:
+def _batch(session: Session, given: Any, id: Any, author: Any) -> list[Given]:
     many = isinstance(given, list)
     items = given if many else [given]
     ids = list(id) if isinstance(id, list | tuple) else [id] * (1 if not many else len(items) if id is None else 0)
@@ -55,16 +60,37 @@ def _batch(given: Any, id: Any, author: Any) -> list[Given]:
         counts = f"{len(items)} messages with {len(ids)} ids and {len(authors)} authors."
         raise _usage("ids", counts, "give one id a message, or none")
     for one in ids:
-        if one is not None and (not isinstance(one, str) or not one or one.startswith("@")):
-            raise _usage("id", f"{one!r} is no id.", "give a non-empty string that does not begin with @")
+        if one is not None and (not isinstance(one, str) or not one):
+            raise _usage("id", f"{one!r} is no id.", "give a non-empty string")
     named = [one for one in ids if one is not None]
     if len(set(named)) != len(named):
         raise _usage("ids", "two messages of one batch have the same id.", "give each its own")
     batch: list[Given] = []
     for one, by, message in zip(ids, authors, items, strict=True):
+        message = session.redact(message) if session.redact else message
         codec.refuse_unless_json(message)
         batch.append((one, message, messages.parse(message, by)))
     return batch
+
+
+def _refuse_made_up(batch: list[Given], standing: dict[int, Turn]) -> None:
+    """Ids with @ are lineal's own, for turns that were given none: they may be said again, not made up."""
+    for n, (id, *_) in enumerate(batch):
+        if id is not None and id.startswith("@") and n not in standing:
+            raise _usage("id", f"no turn has the id {id!r}.", "give a string that does not begin with @")
+
+
+def save(session: Session, given: list[Any]) -> list[Turn]:
+    """Append the tail of `given` behind what the view shows. Raises `Conflict` if it does not begin with the view."""
+    shown = session.messages()
+    if given[: len(shown)] == shown:
+        return append(session, given[len(shown) :], None, None) if len(given) > len(shown) else []
+    if shown[: len(given)] == given:
+        return []
+    at = next(n for n, (a, b) in enumerate(zip(given, shown, strict=False)) if a != b)
+    lineage = session.log.lineage
+    what = f"message {at} of the list is not what the view shows (generation {lineage.generation})"
+    raise Conflict(session.name, lineage.head, lineage.head, what)
 
 
 def _usage(reason: str, message: str, remedy: str) -> PolicyError:
@@ -131,7 +157,7 @@ def _dangling(session: Session, lineage: Lineage, todo: list[tuple[int, Given]],
         said.update(c.id for c in turn.calls)
     for n, call in sorted(wanted):
         if call not in said:
-            if not lineage.nodes and not orphans:
+            if not orphans and not _asked_before(session, lineage, call):
                 raise Refused(
                     Verdict(
                         "append",
@@ -145,17 +171,28 @@ def _dangling(session: Session, lineage: Lineage, todo: list[tuple[int, Given]],
     return late
 
 
+def _asked_before(session: Session, lineage: Lineage, call: str) -> bool:
+    """Whether a turn that left the view made this call; newest first. What was pruned cannot be asked: it is believed."""
+    for first, last in reversed(ranges.union(r for n in lineage.nodes for r in n.ranges)):
+        for end in range(last, first - 1, -LOOK_BACK):
+            wanted = (max(first, end - LOOK_BACK + 1), end)
+            if ranges.overlap([wanted], [(run.first, run.last) for run in session.log.holes()]):
+                return True
+            for row, e in session.log.rows([wanted]):
+                if row.kind == codec.PRUNED or isinstance(e, TurnAppended) and any(c.id == call for c in e.calls):
+                    return True
+    return False
+
+
 def _entry(session: Session, seq: int, given: Given, late: bool) -> TurnAppended:
     id, message, parsed = given
     id = id or f"@{seq}"
     limit = session.policy.stub_bytes
     tokens, size = measure(message, session.counter)
-    stubbed = 0
-    if size > limit and not late:
-        shown = messages.stub(message, limit, f"t:{id}")
-        if shown is not None:
-            stubbed = limit
-            tokens, size = measure(shown, session.counter)
+    stubbed = limit if size > limit and messages.stub(message, limit, f"t:{id}") is not None else 0
+    if stubbed or late:
+        item = TurnItem(seq, id, parsed.author, parsed.role, 0, 0, "", dialect=parsed.dialect, stubbed=stubbed, late=late)
+        tokens, size = measure(turn_message(item, message), session.counter)
     return TurnAppended(
         id=id,
         author=parsed.author,

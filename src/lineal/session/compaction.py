@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from lineal import anchors, codec, messages
+from lineal import anchors, codec, messages, ranges
 from lineal.entries import (
     CompactionAborted,
     CompactionBegun,
@@ -48,8 +48,13 @@ PROMPT_TOKENS = 400  # what the instructions of a summary request take, reserved
 # --- plan --------------------------------------------------------------------------------------------------------------
 
 
-def plan(session: Session, *, request_id: str | None = None, automatic: bool = False, window: int | None = None) -> Plan:
-    """Decide what would be covered and append `CompactionBegun`. Raises `Refused`; nothing is written then."""
+def plan(
+    session: Session, *, request_id: str | None = None, automatic: bool = False, window: int | None = None, further: bool = False
+) -> Plan:
+    """Decide what would be covered and append `CompactionBegun`. Raises `Refused`; nothing is written then.
+
+    `further`: the call before left turns for this one, so that an unchanged session is no reason to stop.
+    """
     chosen: list[tuple[Cut, bool]] = []
     request_id = request_id or uuid.uuid4().hex
 
@@ -57,7 +62,8 @@ def plan(session: Session, *, request_id: str | None = None, automatic: bool = F
         fill = _headroom(session, lineage) if automatic else 0
         whole = cut(lineage, session.policy, fill)
         fitted = _fit(whole, lineage, session, window) if window else whole
-        judge_plan(session, lineage, fitted, automatic, window)
+        unchanged = not (further or automatic) and _unchanged(session, lineage)
+        judge_plan(session, lineage, fitted, automatic, window, unchanged)
         chosen[:] = [(fitted, len(fitted.covered) < len(whole.covered))]
         begun = CompactionBegun(
             generation=lineage.last_generation + 1,
@@ -98,7 +104,13 @@ def plan(session: Session, *, request_id: str | None = None, automatic: bool = F
     )
 
 
-def judge_plan(session: Session, lineage: Lineage, chosen: Cut, automatic: bool, window: int | None) -> None:
+def _unchanged(session: Session, lineage: Lineage) -> bool:
+    """Whether the last generation was made from just this: no turn, pin or eviction since, and the same policy."""
+    same = lineage.committed_changed_at == lineage.changed_at and lineage.policy == asdict(session.policy)
+    return lineage.generation > 0 and same and not lineage.nodes_are_spills
+
+
+def judge_plan(session: Session, lineage: Lineage, chosen: Cut, automatic: bool, window: int | None, unchanged: bool) -> None:
     """Raise what the rule's table says about this cut, or return."""
     flight = lineage.in_flight
     other = describe(flight.lease, session.clock) if flight and alive(flight.lease, session.clock) else ""
@@ -108,8 +120,9 @@ def judge_plan(session: Session, lineage: Lineage, chosen: Cut, automatic: bool,
         missing = missing or chosen.floor
     facts = CompactionFacts(
         other_in_flight=other,
-        suspended=lineage.suspended,
+        suspended=lineage.suspended and lineage.policy == asdict(session.policy),
         automatic=automatic,
+        unchanged=unchanged,
         coverable=len(chosen.covered),
         new_turns=sum(isinstance(i, TurnItem) for i in chosen.covered),
         held_by=chosen.held_by,
@@ -185,7 +198,8 @@ def commit(session: Session, plan: Plan, summary: str | Summary) -> Compacted:
         covered = _received(lineage, plan, given)
         entry, after = build(session, lineage, plan.generation, plan.request_id, covered, "summary", given.text, stubs)
         demand(_judge_commit(session, lineage, after, plan, given, covered, entry))
-        ids = tuple(t.id for t in plan.request.turns if given.received is None or t.id in given.received)
+        stood_for = raw_ranges(covered)
+        ids = tuple(t.id for t in plan.request.turns if ranges.contains(stood_for, t.seq))
         outcome[:] = [compacted(lineage, after, entry, ids)]
         announce(session, entry)
         return [entry]
@@ -238,14 +252,13 @@ def _judge_commit(
     policy = session.policy
     ids = {name(i) for i in covered}
     missing = [t for t in floor_of(before.turns, policy) if t.gone]
-    held = {t for t, why in protected(before, policy).items() if why != "floor"}
+    held = protected(before, policy)
     lost = [a.value for a in before.anchors if a.author == "user" and a not in entry.anchors]
     facts = CompactionFacts(
         floor_missing=tuple(t.id for t in missing),
         floor_range=f"seq {missing[0].seq}..{missing[-1].seq}" if missing else "",
-        new_turns=sum(isinstance(i, TurnItem) for i in covered),
         unpartitioned=tuple(_outside(before, after, ids)),
-        protected_now=tuple(sorted(ids & held)),
+        protected_now=tuple(sorted(ids & held.keys())),
         not_received=() if any(isinstance(i, TurnItem) for i in covered) else tuple(t.id for t in plan.request.turns),
         summary=_accept(session, before, plan, given, covered),
         anchors_lost=tuple(lost),
@@ -279,7 +292,7 @@ def _accept(session: Session, lineage: Lineage, plan: Plan, given: Summary, cove
         previous_given=request.previous is not None,
         previous_declared=given.previous is not False,
         previous_text=request.previous or "",
-        user_texts=(*users, *earlier, *([request.previous] if request.previous else [])),
+        user_texts=(*users, *earlier),
         other_texts=tuple(messages.text_of(t.message) for t in said if t.author != "user"),
         ledger=tuple((e.key, e.tool, e.state) for e in lineage.effects),
         tokens=count(given.text),
@@ -324,4 +337,5 @@ def _suspension(session: Session, lineage: Lineage) -> Suspended:
         floor_tokens=calibrated(sum(t.tokens for t in floor), lineage),
         pinned_tokens=calibrated(sum(t.tokens for t in lineage.turns if t.id in pinned), lineage),
         trigger=session.policy.trigger,
+        policy=asdict(session.policy),
     )

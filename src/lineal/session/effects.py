@@ -219,7 +219,7 @@ def _facts(session: Session, lineage: Lineage, known: LedgerRow | None, effect: 
         holder=describe(held.lease, session.clock) if held else "",
         deadline=held.lease.deadline if held else None,
         same_arguments=known is None or (known.arguments_digest == digest and known.tool == effect.tool),
-        holder_live=held is not None and held.state == "intended" and alive(held.lease, session.clock),
+        holder_live=held is not None and held.state == "intended" and alive(held.lease, session.clock, expires=False),
         idempotent=known.idempotent if known else effect.idempotent,
     )
 
@@ -242,7 +242,7 @@ def _lookalike(session: Session, lineage: Lineage, effect: Effect, digest: str, 
                 found=cast(Any, earlier.state),
                 in_view=lineage.stands(entry.turn or row.seq) and lineage.stands(row.seq),
                 policy=session.policy.on_lookalike,
-                holder_live=held is not None and held.state == "intended" and alive(held.lease, session.clock),
+                holder_live=held is not None and held.state == "intended" and alive(held.lease, session.clock, expires=False),
                 idempotent=earlier.idempotent,
             )
         )
@@ -260,11 +260,12 @@ def _place(session: Session, lineage: Lineage, effect: Effect, digest: str) -> t
     The open call with this tool and these arguments, if the conversation has one that was not used yet in this process
     (after a restart the same call is met again, and finds its own record); else the next place behind the newest turn.
     """
+    answered = {r.call: t.seq for t in lineage.turns for r in t.results if r.final}  # call id -> its newest final result
     for turn in lineage.turns:
-        answered = {r.call for t in lineage.turns for r in t.results if r.final and t.seq > turn.seq}
         for n, call in enumerate(turn.calls):
             mine = call.id == effect._call if effect._call else call.tool == effect.tool and call.arguments == digest
-            if mine and call.id not in answered and f"@{turn.seq}.{n}" not in session.bound_emissions:
+            waiting = answered.get(call.id, 0) < turn.seq
+            if mine and waiting and f"@{turn.seq}.{n}" not in session.bound_emissions:
                 return turn.seq, str(n)
     newest = max((t.seq for t in lineage.turns), default=0)
     n = len({k for k in session.bound_emissions if k.startswith(f"@{newest}.+")})
@@ -294,7 +295,7 @@ def present(session: Session, lineage: Lineage, row: LedgerRow) -> LedgerRow:
     held = lineage.effect(row.key)
     if held is None or row.state not in ("intended", "unknown"):
         return row
-    gone = held.state == "intended" and not alive(held.lease, session.clock)
+    gone = held.state == "intended" and not alive(held.lease, session.clock, expires=False)
     return _with(row, state="unknown", note=held.why or "its holder is gone") if gone or held.state == "unknown" else row
 
 

@@ -120,8 +120,8 @@ def stubs_for(session: Session, ids: Iterable[str]) -> list[Stub]:
     lineage, stubs = session.log.lineage, []
     for turn in filter(None, map(lineage.turn, ids)):
         message = session.read_turns(lineage, [(turn.seq, turn.seq)])[0].message
-        shown = messages.stub(message, STUB_LIMIT, f"t:{turn.id}")
-        if shown is not None:
+        if messages.stub(message, STUB_LIMIT, f"t:{turn.id}") is not None:
+            shown = working_set.turn_message(msgspec.structs.replace(turn, stubbed=STUB_LIMIT), message)
             tokens, size = measure(shown, session.counter)
             stubs.append(Stub(turn.id, STUB_LIMIT, tokens, size))
     return stubs

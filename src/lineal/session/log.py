@@ -18,7 +18,8 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -36,6 +37,7 @@ WRITE_DEADLINE = 30.0  # seconds of lost races after which a write gives up (R37
 _KINDS = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
 
 Decide = Callable[[Lineage], Sequence[Entry]]
+Found = TypeVar("Found")
 
 
 class Log:
@@ -87,7 +89,11 @@ class Log:
     def catch_up(self) -> Lineage:
         """Fold what others have written since. Raises `Corrupt` if the chain does not go on from our head."""
         with self.lock:
-            self.lineage = self._fold_on(self.lineage, None)
+            try:
+                self.lineage = self._fold_on(self.lineage, None)
+            except Refused:
+                # Others pruned what was not read here yet; the state that a prune leaves behind it is where the fold goes on.
+                self.lineage = self._fold_on(self._restore(None), None)
             self._behind = False
             return self.lineage
 
@@ -105,6 +111,8 @@ class Log:
         rows = self.engine.scan(self.session, lineage.head, until)
         for row, entry in self._verified(rows, lineage.head, bytes.fromhex(lineage.digest), whole=True):
             lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
+            if isinstance(entry, PruneBegun | PurgeBegun):
+                self.forget_holes()
         return lineage
 
     def entries(self, after: int = 0, until: int | None = None, kinds: Sequence[str] | None = None) -> Iterator[tuple[Row, Entry]]:
@@ -149,7 +157,7 @@ class Log:
         """Step over a declared hole; the chain goes on behind it with the digest the prune recorded."""
         seq, before = expected, ""
         while seq < found:
-            run = next((r for r in self.holes() if r.first <= seq <= r.last), None)
+            run = self._fresh(partial(self._hole_at, seq))
             if run is None:
                 raise Corrupt(self.session, seq, f"entry {seq}", f"entry {found}", "missing entries, phantom deletion")
             if whole:
@@ -164,7 +172,7 @@ class Log:
         if row.kind == codec.PRUNED:
             return Unknown(name="x.pruned")
         if row.erased:
-            stand_in = self.erased().get(row.seq)
+            stand_in = self._fresh(lambda: self.erased().get(row.seq))
             if stand_in is None:
                 raise Corrupt(self.session, row.seq, f"{row.size} bytes", "0 bytes, and no purge names it", "erased without a purge")
             return stand_in
@@ -183,6 +191,9 @@ class Log:
             self._runs = sorted(runs, key=lambda run: run.last, reverse=True)
         return self._runs
 
+    def _hole_at(self, seq: int) -> Run | None:
+        return next((r for r in self.holes() if r.first <= seq <= r.last), None)
+
     def erased(self) -> dict[int, Entry]:
         """Stand-ins for purged rows, by seq."""
         if self._stand_ins is None:
@@ -197,6 +208,14 @@ class Log:
     def stand_ins(self, seqs: Iterable[int]) -> dict[str, Any]:
         """The stand-ins of erased rows as JSON values by seq, to be declared again in a fork."""
         return {str(seq): msgspec.to_builtins(self.erased()[seq]) for seq in seqs}
+
+    def _fresh(self, look: Callable[[], Found | None]) -> Found | None:
+        """What `look` finds among the declared holes; looked up anew if it finds nothing, since others prune and purge too."""
+        found = look()
+        if found is None:
+            self.forget_holes()
+            found = look()
+        return found
 
     def forget_holes(self) -> None:
         """Prunes and purges are looked up anew at the next hole."""

@@ -53,7 +53,7 @@ def read_turns(session: Session, lineage: Lineage, wanted: Iterable[Range]) -> l
 def expand(session: Session, handle: str) -> list[Turn]:
     """The exact turns behind a handle (`g4` of a summary or spill, `t:ID` or an id of a turn). Raises `Refused`."""
     lineage = session.log.catch_up()
-    node = _node(session, lineage, handle)
+    node, commit = _node(session, lineage, handle)
     if node is None:
         rows = [(row, e) for row, e in session.log.find(f"turn:{handle.removeprefix('t:')}") if isinstance(e, TurnAppended)]
         found = [turn_of(row, e) for row, e in rows if e.message is not None]
@@ -63,6 +63,8 @@ def expand(session: Session, handle: str) -> list[Turn]:
         return found[:1]
     found = read_turns(session, lineage, node.ranges)
     holes = ranges.overlap(node.ranges, [(run.first, run.last) for run in session.log.holes()])
+    if commit and not holes and len(found) < node.count:
+        found = read_turns(session, session.log.at(commit), node.ranges)  # it stood on a branch that was left behind
     if holes and len(found) < node.count:
         raise _gone(
             f"{len(found)} of the {node.count} turns of {handle!r} are retained; seq {ranges.told(holes)} was pruned", "see turns()"
@@ -70,14 +72,15 @@ def expand(session: Session, handle: str) -> list[Turn]:
     return found
 
 
-def _node(session: Session, lineage: Lineage, handle: str) -> Node | None:
+def _node(session: Session, lineage: Lineage, handle: str) -> tuple[Node | None, int]:
+    """The node of a handle and, if it stands in the view no more, the seq of its commit."""
     standing = next((n for n in lineage.nodes if n.handle == handle), None)
     if standing or not re.fullmatch(r"g\d+", handle):
-        return standing
-    for _, entry in session.log.find(f"generation:{handle[1:]}", 1):
+        return standing, 0
+    for row, entry in session.log.find(f"generation:{handle[1:]}", 1):
         if isinstance(entry, CompactionCommitted) and entry.nodes:
-            return entry.nodes[0]
-    return None
+            return entry.nodes[0], row.seq
+    return None, 0
 
 
 def _gone(message: str, remedy: str) -> Refused:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from lineal import codec, ranges, working_set
+from lineal import ranges, working_set
 from lineal.entries import (
     CompactionCommitted,
     EffectIntended,
@@ -41,22 +41,25 @@ from lineal.entries import (
     TurnAppended,
 )
 from lineal.errors import PolicyError, Refused, Verdict
-from lineal.fold import fold
+from lineal.holder import SystemClock
 from lineal.lineage import Lineage, from_state, to_state
 from lineal.rules import retention
 from lineal.rules.cut import units
 from lineal.rules.retention import Needs
 from lineal.session.effects import EFFECT_KINDS
+from lineal.session.log import Log
 from lineal.session.outcomes import Pruned, Purged
 from lineal.session.travel import checkpoints
 
 if TYPE_CHECKING:
-    from lineal.engines import Engine
+    from lineal.engines import Engine, Row
     from lineal.session import Session
 
 ALWAYS_KEPT = (*EFFECT_KINDS, "prune_begun", "purge_begun", "forked")
 CHUNK = 500  # rows a step of deletion takes, so that appends are never locked out for long (R37)
 TEXT_GONE = "[purged]"
+FOREIGN_TURN = -1  # of an effect that a fork knows from its parent: its call stands in no view of the fork
+IN_STATES = ("compaction_committed", "rolled_back", "effect_settled", "forked", "purge_finished")  # whose content a state repeats
 
 
 # --- prune -------------------------------------------------------------------------------------------------------------
@@ -147,57 +150,58 @@ def purge(session: Session, ids: Iterable[str], dry_run: bool) -> Purged:
         finish(session)
     lineage = session.log.catch_up()
     turns = _turns_to_purge(session, lineage, list(ids))
-    plan = _Purge(session, lineage, {seq for seq, _ in turns}, [e.id for _, e in turns])
+    plan = _Purge(session, lineage, turns)
     receipt = plan.receipt(dry_run)
     if dry_run:
         return receipt
-    _, rows = session.log.write(lambda lineage: [_Purge(session, lineage, plan.seqs, plan.ids).entry()])
+    begun = _begin_purge(session, turns, ())
+    return replace(receipt, begun_seq=begun, finished_seq=finish(session))
+
+
+def _begin_purge(session: Session, turns: list[tuple[int, str]], told: Sequence[str]) -> int:
+    _, rows = session.log.write(lambda lineage: [_Purge(session, lineage, turns, told).entry()])
     session.log.forget_holes()
-    finished = finish(session)
-    for name in forks_of(session.engine, session.name):
-        child = session.sibling(name)
-        copied = [id for id in plan.ids if session.engine.find(name, f"turn:{id}")]
-        if copied:
-            purge(child, copied, False)
-    return replace(receipt, begun_seq=rows[-1].seq, finished_seq=finished)
+    return rows[-1].seq
 
 
-def _turns_to_purge(session: Session, lineage: Lineage, ids: list[str]) -> list[tuple[int, TurnAppended]]:
-    """The named turns and, where they stand in the view, the rest of their units."""
+def _turns_to_purge(session: Session, lineage: Lineage, ids: list[str]) -> list[tuple[int, str]]:
+    """(seq, id) of the named turns and, where they stand in the view, of the rest of their units."""
+    found = _with_content(session, lineage, ids)
+    absent = [id for id in ids if id not in {i for _, i in found}]
+    if absent or not ids:
+        what = f"no turn {absent[0]!r} with content in session {session.name!r}" if absent else "no turn was named"
+        raise Refused(Verdict("purge", "unknown_turn", message=f"{what}.", remedy="see turns() for ids"))
+    return found
+
+
+def _with_content(session: Session, lineage: Lineage, ids: Sequence[str]) -> list[tuple[int, str]]:
     named = set(ids)
     unit_ids = {t.id for u in units(lineage.turns) if any(t.id in named for t in u.turns) for t in u.turns}
-    found: list[tuple[int, TurnAppended]] = []
-    for id in dict.fromkeys([*ids, *sorted(unit_ids)]):
-        rows = [(row.seq, e) for row, e in session.log.find(f"turn:{id}") if isinstance(e, TurnAppended) and e.message is not None]
-        if not rows and id in named:
-            raise Refused(
-                Verdict(
-                    "purge",
-                    "unknown_turn",
-                    message=f"no turn {id!r} with content in session {session.name!r}.",
-                    remedy="see turns() for ids",
-                )
-            )
-        found += rows
-    return sorted(found, key=lambda pair: pair[0])
+    rows = (pair for id in dict.fromkeys([*ids, *sorted(unit_ids)]) for pair in session.log.find(f"turn:{id}"))
+    return sorted((row.seq, e.id) for row, e in rows if isinstance(e, TurnAppended) and e.message is not None)
 
 
 class _Purge:
-    """What a purge of the turns at `seqs` does to a lineage: collected once, then written as one entry."""
+    """What a purge of these turns does to a lineage: collected once, then written as one entry.
 
-    def __init__(self, session: Session, lineage: Lineage, seqs: set[int], ids: list[str]):
-        self.session, self.lineage, self.seqs, self.ids = session, lineage, seqs, ids
+    `told`: keys of effects whose content goes too, where a fork has them only because its parent did them.
+    """
+
+    def __init__(self, session: Session, lineage: Lineage, turns: list[tuple[int, str]], told: Sequence[str] = ()):
+        self.session, self.lineage, self.told = session, lineage, frozenset(told)
+        self.seqs, self.ids = {seq for seq, _ in turns}, [id for _, id in turns]
         self.generations: set[int] = set()
         self.effects: set[str] = set()
+        self.repeated = False  # from here on a note may repeat what goes
+        self.inherited: dict[str, Any] = {}
         self.stand_ins = dict(self._collect())
-        tainted = [seq for seq, e in self.stand_ins.items() if isinstance(e, CompactionCommitted | RolledBack)]
+        tainted = [seq for seq, e in self.stand_ins.items() if e.__struct_config__.tag in IN_STATES]
         self.states = [s for s in session.engine.states(session.name) if tainted and s >= min(tainted)]
         self.checkpoints = [c.checkpoint_id for c in checkpoints(session) if c.seq - 1 in self.states]
 
     def _collect(self) -> Iterator[tuple[int, Entry]]:
-        if not self.seqs:
-            return
-        for row, entry in self.session.log.entries(min(self.seqs) - 1):
+        first = 1 if self.told else min(self.seqs, default=self.lineage.head + 1)
+        for row, entry in self.session.log.entries(first - 1):
             bare = self._bare(row.seq, entry)
             if bare is not None and not row.erased:
                 yield row.seq, bare
@@ -208,18 +212,27 @@ class _Purge:
             return msgspec.structs.replace(e, message=None)
         if isinstance(e, CompactionCommitted):
             nodes, anchors = tuple(map(self._node, e.nodes)), self._anchors(e.anchors)
-            if nodes != e.nodes or anchors != e.anchors:
+            if nodes != e.nodes or anchors != e.anchors or self._repeats(e.note):
                 return msgspec.structs.replace(e, nodes=nodes, anchors=anchors, note=None)
         if isinstance(e, RolledBack):
             past = self._lineage(from_state(e.past))
-            if past is not None:
-                return msgspec.structs.replace(e, past=to_state(past), note=None)
-        if isinstance(e, EffectIntended) and e.turn in self.seqs:
+            if past is not None or self._repeats(e.note):
+                return msgspec.structs.replace(e, past=to_state(past) if past else e.past, note=None)
+        if isinstance(e, EffectIntended) and (e.turn in self.seqs or (e.turn == FOREIGN_TURN and e.key in self.told)):
             self.effects.add(e.key)
             return msgspec.structs.replace(e, shown=None)
         if isinstance(e, EffectSettled) and e.key in self.effects:
+            self.repeated = True
             return msgspec.structs.replace(e, outcome=None, why="")
+        if isinstance(e, PurgeFinished) and self._repeats(e.note):
+            return msgspec.structs.replace(e, note=None)
+        if isinstance(e, Forked) and self._repeats(e.note):
+            self.inherited |= e.stand_ins
+            return msgspec.structs.replace(e, note=None)
         return None
+
+    def _repeats(self, note: Note | None) -> bool:
+        return note is not None and self.repeated
 
     def _node(self, node: Node) -> Node:
         if node.kind != "summary" or not any(ranges.contains(node.ranges, seq) for seq in self.seqs):
@@ -228,30 +241,27 @@ class _Purge:
         return msgspec.structs.replace(node, text=TEXT_GONE)
 
     def _anchors(self, anchors: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(a for a in anchors if a.seq not in self.seqs)
+        left = tuple(a for a in anchors if a.seq not in self.seqs)
+        self.repeated = self.repeated or left != anchors
+        return left
 
     def _lineage(self, past: Lineage) -> Lineage | None:
         items = tuple(self._node(i) if isinstance(i, Node) else i for i in past.items)
         anchors = self._anchors(past.anchors)
-        if items == past.items and anchors == past.anchors:
+        done = tuple(msgspec.structs.replace(d, outcome="") if d.key in self.effects else d for d in past.done)
+        if items == past.items and anchors == past.anchors and done == past.done and not self.repeated:
             return None
-        return msgspec.structs.replace(past, items=tuple(i for i in items if not isinstance(i, Note)), anchors=anchors)
+        return msgspec.structs.replace(past, items=tuple(i for i in items if not isinstance(i, Note)), anchors=anchors, done=done)
 
     def entry(self) -> PurgeBegun:
-        lineage = self.lineage
-        bare = PurgeBegun(
+        return PurgeBegun(
             turns=tuple(self.ids),
-            stand_ins={str(seq): msgspec.to_builtins(e) for seq, e in self.stand_ins.items()},
+            stand_ins={**self.inherited, **{str(seq): msgspec.to_builtins(e) for seq, e in self.stand_ins.items()}},
             generations=tuple(sorted(self.generations)),
             checkpoints=tuple(self.checkpoints),
-            nodes=tuple(self._node(n) for n in lineage.nodes if self._node(n) != n),
-            anchors=self._anchors(lineage.anchors),
-            pins=tuple(p for p in lineage.pins if p.turn not in self.ids),
+            nodes=tuple(self._node(n) for n in self.lineage.nodes if self._node(n) != n),
             seqs=tuple(sorted(self.seqs)),
-        )
-        draft = fold(lineage, lineage.head + 1, lineage.digest, "", bare)
-        return msgspec.structs.replace(
-            bare, note=working_set.make_note(draft, self.session.policy.summary_max_tokens, self.session.counter)
+            effects=tuple(sorted(self.effects)),
         )
 
     def receipt(self, dry_run: bool) -> Purged:
@@ -270,7 +280,8 @@ def forks_of(engine: Engine, name: str) -> list[str]:
     """Sessions whose log began as a copy of this one."""
     names = []
     for other in engine.sessions():
-        origins = (codec.decode(row.body, other, row.seq) for row in engine.scan(other, 0, None, ("forked",)) if not row.erased)
+        log = Log(engine, other, SystemClock(), read_ahead=False)
+        origins = (log.entry(row) for row in engine.scan(other, 0, None, ("forked",)))
         if other != name and any(isinstance(e, Forked) and e.parent == name for e in origins):
             names.append(other)
     return names
@@ -282,23 +293,52 @@ def forks_of(engine: Engine, name: str) -> list[str]:
 def finish(session: Session) -> int:
     """Finish an open prune or purge; returns the seq at which it was finished, 0 if none was open."""
     lineage = session.log.catch_up()
-    done = 0
-    if lineage.pruning:
-        begun = cast(PruneBegun, next(session.log.entries(lineage.pruning - 1, lineage.pruning))[1])
-        for run in begun.runs:
-            for first in range(run.first, run.last + 1, CHUNK):
-                session.engine.delete(session.name, range(first, min(first + CHUNK, run.last + 1)))
-        last = max(run.last for run in begun.runs)
-        kept = {c.seq - 1 for c in checkpoints(session)}
-        stale = [s for s in session.engine.states(session.name) if s < last and s not in kept]
-        session.engine.delete_states(session.name, stale)
-        done = session.log.write(lambda now: [PruneFinished(begun=now.pruning)] if now.pruning else [])[0].head
-    if lineage.purging:
-        purging = cast(PurgeBegun, next(session.log.entries(lineage.purging - 1, lineage.purging))[1])
-        session.engine.delete(session.name, [int(seq) for seq in purging.stand_ins], content_only=True)
-        first = min((int(s) for s, e in purging.stand_ins.items() if e["kind"] in ("compaction_committed", "rolled_back")), default=0)
-        stale = [s for s in session.engine.states(session.name) if first and first <= s < lineage.purging]
-        session.engine.delete_states(session.name, stale)
-        session.log.keep_state()
-        done = session.log.write(lambda now: [PurgeFinished(begun=now.purging)] if now.purging else [])[0].head
-    return done
+    done = _finish_prune(session, lineage.pruning) if lineage.pruning else 0
+    return _finish_purge(session, lineage.purging) if lineage.purging else done
+
+
+def _finish_prune(session: Session, seq: int) -> int:
+    begun = cast(PruneBegun, next(session.log.entries(seq - 1, seq))[1])
+    for run in begun.runs:
+        for first in range(run.first, run.last + 1, CHUNK):
+            session.engine.delete(session.name, range(first, min(first + CHUNK, run.last + 1)))
+    last = max(run.last for run in begun.runs)
+    kept = {c.seq - 1 for c in checkpoints(session)}
+    session.engine.delete_states(session.name, [s for s in session.engine.states(session.name) if s < last and s not in kept])
+    return session.log.write(lambda now: [PruneFinished(begun=now.pruning)] if now.pruning else [])[0].head
+
+
+def _finish_purge(session: Session, seq: int) -> int:
+    """Erase rows and states, then the same in every fork; only then is it finished (R54)."""
+    begun = cast(PurgeBegun, next(session.log.entries(seq - 1, seq))[1])
+    session.engine.delete(session.name, [int(s) for s in begun.stand_ins], content_only=True)
+    first = min((int(s) for s, e in begun.stand_ins.items() if e["kind"] in IN_STATES), default=seq)
+    session.log.keep_state()  # before the tainted ones go: behind a pruned range it is where the fold goes on
+    session.engine.delete_states(session.name, [s for s in session.engine.states(session.name) if first <= s < seq])
+    for name in forks_of(session.engine, session.name):
+        _purge_copies(session.sibling(name), begun, session.name)
+
+    def decide(now: Lineage) -> Sequence[Entry]:
+        if not now.purging:
+            return []
+        draft = msgspec.structs.replace(now, purging=0, head=now.head + 1)
+        return [PurgeFinished(begun=now.purging, note=working_set.make_note(draft, session.policy.summary_max_tokens, session.counter))]
+
+    return session.log.write(decide)[0].head
+
+
+def _purge_copies(child: Session, begun: PurgeBegun, parent: str) -> None:
+    """The same purge in a fork, for what it still has of the content. A copied row has the inner digest of its original."""
+    finish(child)
+    lineage = child.log.lineage
+    inner = {row.inner for row in _rows_at(child, parent, begun.seqs)}
+    copies = [row for row in _rows_at(child, child.name, begun.seqs) if row.inner in inner and not row.erased]
+    turns = _with_content(child, lineage, [cast(TurnAppended, child.log.entry(row)).id for row in copies])
+    told = [key for k in begun.effects for key in (k, f"{parent}{k}")]
+    if turns or _Purge(child, lineage, [], told).effects:
+        _begin_purge(child, turns, told)
+        finish(child)
+
+
+def _rows_at(session: Session, name: str, seqs: Sequence[int]) -> Iterator[Row]:
+    return (row for seq in seqs for row in session.engine.scan(name, seq - 1, seq))

@@ -38,7 +38,7 @@ def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool
 
         def decide(lineage: Lineage) -> Sequence[Entry]:
             nonlocal outcome
-            if lineage.in_flight or not (hard or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):
+            if busy(session, lineage) or not (hard or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):
                 return []
             covered = spill_cut(lineage, policy, release, policy.ceiling_bytes * 9 // 10, policy.ceiling_items * 9 // 10)
             aside = () if covered else cut(lineage, policy).put_aside
@@ -57,6 +57,11 @@ def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool
             break
         _prove(session, outcome)
     return outcome
+
+
+def busy(session: Session, lineage: Lineage) -> bool:
+    """Whether a compaction is open whose holder must be waited for; one of a dead holder blocks nothing (R33)."""
+    return lineage.in_flight is not None and alive(lineage.in_flight.lease, session.clock)
 
 
 def spill(session: Session, ids: Sequence[str]) -> str:
@@ -81,16 +86,17 @@ def _spillable(session: Session, lineage: Lineage, ids: set[str]) -> tuple[Item,
     _present(lineage, ids)
     chosen = [u for u in units(lineage.turns) if any(t.id in ids for t in u.turns)]
     newest_user = next((t for t in reversed(lineage.turns) if t.author == "user"), None)
-    held = [c for u in chosen for c in u.open] + [t.id for u in chosen for t in u.turns if newest_user and t.id == newest_user.id]
-    if lineage.in_flight and alive(lineage.in_flight.lease, session.clock):
+    stay = {p.turn for p in lineage.pins} | ({newest_user.id} if newest_user else set())
+    held = [c for u in chosen for c in u.open] + [t.id for u in chosen for t in u.turns if t.id in stay]
+    if lineage.in_flight and busy(session, lineage):
         demand(rule.judge(CompactionFacts(other_in_flight=describe(lineage.in_flight.lease, session.clock))))
     if held:
         raise Refused(
             Verdict(
                 "compaction",
                 "must_stay",
-                message=f"open calls or the newest user turn stay: {', '.join(held)}.",
-                remedy="answer them first",
+                message=f"open calls, pinned turns and the newest user turn stay: {', '.join(held)}.",
+                remedy="answer them, or unpin, first",
             )
         )
     turns = sorted((t for u in chosen for t in u.turns), key=place)

@@ -36,11 +36,11 @@ def compact(session: Session, summarizer: Summarizer | None, request_id: str | N
     done: list[Compacted] = []
     while True:
         try:
-            begun = plan(session, request_id=request_id, automatic=automatic, window=window)
+            begun = plan(session, request_id=request_id, automatic=automatic, window=window, further=bool(done))
         except Refused as refusal:
             if done:
                 return _joined(done)
-            return Nothing(refusal.verdict) if refusal.reason == "nothing_to_cover" else refusal
+            return Nothing(refusal.verdict) if refusal.reason in ("nothing_to_cover", "unchanged") else refusal
         outcome = _finish(session, begun, asked)
         if not isinstance(outcome, Compacted):
             return _joined(done) if done else outcome

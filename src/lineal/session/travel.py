@@ -20,6 +20,7 @@ from lineal import codec, working_set
 from lineal.entries import (
     CheckpointTaken,
     CompactionAborted,
+    EffectAttached,
     EffectIntended,
     EffectResolved,
     EffectSettled,
@@ -30,7 +31,7 @@ from lineal.entries import (
 from lineal.errors import CompactionLineageError, Conflict, Corrupt, Refused, UnsafeRollbackError, Verdict
 from lineal.fold import fold
 from lineal.holder import alive, describe
-from lineal.lineage import Lineage, place, to_state
+from lineal.lineage import Lineage, TurnItem, place, to_state
 from lineal.rules import recovery as recovery_rule
 from lineal.rules import rollback as rollback_rule
 from lineal.rules.cut import over, units
@@ -78,8 +79,16 @@ def checkpoint(session: Session, label: str) -> Checkpoint:
         ]
 
     session.log.catch_up()
+    session.log.write(lambda lineage: _closing(session, lineage))
     lineage, rows = session.log.write(decide)
     return _checkpoint_at(rows[-1].seq, cast(CheckpointTaken, codec.decode(rows[-1].body)))
+
+
+def _closing(session: Session, lineage: Lineage) -> list[Entry]:
+    """The abort of an open compaction whose holder is gone: it blocks nothing (R33)."""
+    flight = lineage.in_flight
+    gone = flight is not None and not alive(flight.lease, session.clock)
+    return [CompactionAborted(generation=flight.generation, why="its holder is gone")] if flight and gone else []
 
 
 def _checkpoint_at(seq: int, e: CheckpointTaken) -> Checkpoint:
@@ -107,17 +116,14 @@ def recover(session: Session) -> Recovery:
     unknown: list[str] = []
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
-        entries: list[Entry] = []
-        flight = lineage.in_flight
-        if flight and flight.generation == aborted:
-            entries.append(CompactionAborted(generation=flight.generation, why="its holder is gone"))
-        dead = [e for e in lineage.effects if e.state == "intended" and not alive(e.lease, session.clock)]
+        entries = _closing(session, lineage)
+        dead = [e for e in lineage.effects if e.state == "intended" and not alive(e.lease, session.clock, expires=False)]
         unknown[:] = [e.key for e in dead]
         why = "its holder is gone"
         return [*entries, *(EffectSettled(key=e.key, attempt=e.attempt, state="unknown", why=why) for e in dead)]
 
     live, _ = session.log.write(decide)
-    base = choice.seq - 1 if choice.target == "checkpoint" else choice.seq
+    base = max(choice.seq - (choice.target == "checkpoint"), oldest_reachable(session, live))  # below it rows were pruned
     if session.log.at_from(base, live.head) != live:
         raise Corrupt(session.name, choice.seq, f"the live state, rebuilt from seq {base}", "another state", "recovery disagrees")
     session.finish_removal()
@@ -167,7 +173,9 @@ def resolve_target(session: Session, target: Checkpoint | int | str) -> tuple[in
         return int(target), None
     known = checkpoints(session)
     wanted = target.checkpoint_id if isinstance(target, Checkpoint) else target
-    found = next((c for c in known if c.checkpoint_id == wanted), None) or next((c for c in known if c.label == wanted), None)
+    digest = target.digest if isinstance(target, Checkpoint) else ""
+    found = next((c for c in known if c.checkpoint_id == wanted and digest in ("", c.digest)), None)
+    found = found or next((c for c in known if c.label == target), None)
     if found is None:
         raise Refused(_unknown_target(session, wanted))
     return found.seq, target if isinstance(target, Checkpoint) else found
@@ -196,13 +204,14 @@ def rollback(session: Session, target: Checkpoint | int | str, dry_run: bool, ex
             raise Conflict(session.name, expected_head, lineage.head, "newer work stands behind the plan")
         past, verdict = _judge(session, lineage, seq, named)
         facts = verdict.facts
+        stay = {t.seq for t in _promised(lineage, past)} if past else set()
         outcome[:] = [
             Rollback(
                 seq=lineage.head + 1,
                 target=seq,
                 guarded=tuple(facts.get("guarded", ())),
                 refused=tuple(facts.get("refused", ())),
-                left_behind=_left_behind(session, lineage, seq),
+                left_behind=_left_behind(session, lineage, seq, stay),
                 verdict=verdict,
                 dry_run=dry_run,
             )
@@ -232,7 +241,7 @@ def _judge(session: Session, lineage: Lineage, seq: int, named: Checkpoint | Non
             message=f"seq {seq} {what} (head {lineage.head}).",
             remedy="name a seq below the head",
         )
-    if not (seq == 0 or lineage.on_branch(seq)):
+    if seq in lineage.promised or not (seq == 0 or lineage.on_branch(seq)):
         return None, Verdict(
             "rollback",
             "left_behind",
@@ -262,9 +271,17 @@ def _records(session: Session, lineage: Lineage, seq: int, past: Lineage | None)
         yield EffectRecord(row.key, row.seq, row.idempotent, cast(Any, row.state), row.keyed, row.guarded, row.resolved)
 
 
-def _left_behind(session: Session, lineage: Lineage, seq: int) -> tuple[str, ...]:
+def _left_behind(session: Session, lineage: Lineage, seq: int, stay: set[int]) -> tuple[str, ...]:
     turns = session.log.entries(seq, kinds=("turn",))
-    return tuple(cast(Any, entry).id for row, entry in turns if lineage.on_branch(row.seq))
+    return tuple(cast(Any, entry).id for row, entry in turns if lineage.on_branch(row.seq) and row.seq not in stay)
+
+
+def _promised(lineage: Lineage, past: Lineage) -> list[TurnItem]:
+    """Turns that a pin of before or after keeps, with their units, unless a node of the target's view stands for them."""
+    pins = {p.turn for p in (*past.pins, *lineage.pins) if p.turn}
+    held = (t for u in units(lineage.turns) if any(t.id in pins for t in u.turns) for t in u.turns)
+    covered = [r for n in past.nodes for r in n.ranges]
+    return [t for t in held if not any(a <= t.seq <= b for a, b in covered)]
 
 
 def oldest_reachable(session: Session, lineage: Lineage) -> int:
@@ -275,15 +292,14 @@ def oldest_reachable(session: Session, lineage: Lineage) -> int:
 
 def _rolled_back(session: Session, lineage: Lineage, past: Lineage, plan: Rollback, named: Checkpoint | None) -> RolledBack:
     """The entry, with everything that a promise keeps: pins of before and after, and their turns."""
-    pins = {p.id: p for p in (*past.pins, *lineage.pins)}
-    promised = {p.turn for p in pins.values() if p.turn}
-    kept_units = [u for u in units(lineage.turns) if any(t.id in promised for t in u.turns)]
-    items = {place(i): i for i in past.items}
-    covered = [r for n in past.nodes for r in n.ranges]
-    for turn in (t for u in kept_units for t in u.turns):
-        if not any(a <= turn.seq <= b for a, b in covered):
-            items[turn.seq] = turn
-    state = msgspec.structs.replace(past, items=tuple(sorted(items.values(), key=place)), pins=tuple(pins.values()), in_flight=None)
+    purged = {t.seq: t.id for t in past.turns if t.seq in session.log.erased()}
+    pins = {p.id: p for p in (*past.pins, *lineage.pins) if p.turn not in purged.values()}
+    there = {t.seq for t in past.turns}
+    items = [
+        *(i for i in past.items if not (isinstance(i, TurnItem) and i.seq in purged)),
+        *(t for t in _promised(lineage, past) if t.seq not in there),
+    ]
+    state = msgspec.structs.replace(past, items=tuple(sorted(items, key=place)), pins=tuple(pins.values()), in_flight=None)
     open_now = {e.key for e in lineage.effects}
     entry = RolledBack(
         target=plan.target,
@@ -315,6 +331,7 @@ def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None
 
     Effects that were done after `at` are known to the fork's ledger too: the world does not fork.
     """
+    session.finish_removal()  # what is being erased must not be copied first
     lineage = session.log.catch_up()
     seq = lineage.head if at is None else resolve_target(session, at)[0]
     if not 0 <= seq <= lineage.head:
@@ -355,11 +372,14 @@ def _forked(session: Session, past: Lineage, start: Lineage, copied: Sequence[An
 def _known_effects(session: Session, seq: int) -> list[Entry]:
     """What the parent did after `seq`, as entries of the fork. `turn=-1`: the call stands in no view here."""
     known: list[Entry] = []
+    renamed: dict[str, str] = {}  # emissions of turns that only the parent has: the fork's own turns will bear these seqs
     for _, e in session.log.entries(seq, kinds=EFFECT_KINDS):
         if isinstance(e, EffectIntended):
-            known.append(msgspec.structs.replace(e, turn=-1))
-        elif isinstance(e, EffectSettled | EffectResolved):
-            known.append(e)
+            if not e.keyed and e.turn > seq:
+                renamed[e.key] = f"{session.name}{e.key}"
+            known.append(msgspec.structs.replace(e, key=renamed.get(e.key, e.key), turn=-1))
+        elif isinstance(e, EffectAttached | EffectSettled | EffectResolved):
+            known.append(msgspec.structs.replace(e, key=renamed.get(e.key, e.key)))
     open_keys = dict.fromkeys(e.key for e in known if isinstance(e, EffectIntended))
     for e in known:
         if isinstance(e, EffectSettled | EffectResolved):

@@ -34,7 +34,8 @@ class SummaryRequest:
     `text`: the whole prompt. `turns`: what the summary will stand for. `previous`: the summary that stood for what came
     before and will be replaced too (None: there is none). `kept`: turns that stay verbatim, shown as context. `budget`:
     tokens that the summary may have. `handle`: under which the exact turns can be read again. `anchors`: exact values
-    that are carried as data beside it. `ledger`: (key, tool, state) of effects not known to be done. `cut`: ids of turns
+    that are carried as data beside it, those of `turns` among them. `ledger`: (key, tool, state) of effects not known to
+    be done. `cut`: ids of turns
     that `text` shows in part only, because they are larger than the window; the rest of them is under the handle.
     `shown`: how `text` shows each of `turns` and then of `kept`. `brief`: the instructions are short, for a small window.
     """
@@ -237,7 +238,7 @@ def _fitted(turn: Turn, text: str, room: int, handle: str, count: Callable[[str]
     size = len(text) * max(0, room) // cost
     while size > 40:
         size = size * 9 // 10
-        left_out = f"[lineal: {len(text) - size:,} of {len(text):,} characters left out here; expand({handle!r}) has them]"
+        left_out = f'[lineal: {len(text) - size:,} of {len(text):,} characters left out here; expand("{handle}") has them]'
         shown = f"{text[: size * 2 // 3]}\n{left_out}\n{text[len(text) - size // 3 :]}"
         if _cost((turn, shown, True), count) <= room:
             return turn, shown, True

@@ -4,7 +4,7 @@
     - <what a user asked first>
     Decisions:
     - <a sentence of the assistant>
-    Exact turns: expand('g4') has them.
+    Exact turns: expand("g4") has them.
 
 Users are quoted by what they wrote, without "the user said". The items of a previous summary are merged in, each once;
 what no longer fits drops out, so that the size never grows over passes (R22). A line that `rules/summary.py` would refuse
@@ -44,7 +44,7 @@ SECTIONS = {
 OLDEST_FIRST = ("goal", "constraint", "fact")  # sections in which the newest items are the first to drop out
 MARGIN = 0.85  # share of the budget that is used where the caller's counter is not known
 GAIN, LEAST = 3, 16  # a summary takes 1/3 of the turns and the room of the previous one at most, but always may take 16 tokens
-GOAL_ROOM = 80  # tokens that the goal may take, whatever its share comes to
+GOAL_ROOM = 110  # tokens that the goal may take, whatever its share comes to
 ITEM, GOAL, ASKED, ARGUMENT = 240, 300, 160, 60  # characters
 OLD_NOTE = 1.3  # how much more a sentence weighs that an earlier summary chose
 SAID_BEFORE = 8  # words from which on a previous summary must not come back whole
@@ -101,7 +101,7 @@ class _Draft:
 
 
 def _write(request: SummaryRequest, texts: Sequence[str], facts: SummaryFacts, room: int, count: Callable[[str], int]) -> str:
-    tail = f"Exact turns: expand({request.handle!r}) has them." if request.handle else f"{len(request.turns)} turns were left out here."
+    tail = f'Exact turns: expand("{request.handle}") has them.' if request.handle else f"{len(request.turns)} turns were left out here."
     draft = _Draft()
     _carry(request.previous or "", draft)
     _read(request, texts, draft)
@@ -134,6 +134,8 @@ def _choose(draft: _Draft, facts: SummaryFacts, room: int, count: Callable[[str]
         least = GOAL_ROOM if name == "goal" else 0
         items, left = draft.items[name], min(room, max(least, share * room + spare))
         spent = count(f"{heading}:\n")
+        if name == "goal" and items:
+            items = [_shortened(items[0], int(left) - spent, count)]
         places = []
         for i in _preferred(name, draft):
             cost, key = count(f"- {items[i]}\n"), words(items[i])
@@ -145,6 +147,12 @@ def _choose(draft: _Draft, facts: SummaryFacts, room: int, count: Callable[[str]
         used = spent if places else 0
         room, spare = room - used, max(0.0, left - used)
     return chosen
+
+
+def _shortened(item: str, room: int, count: Callable[[str], int]) -> str:
+    """The goal is shortened rather than left out."""
+    cost = count(f"- {item}\n")
+    return item if cost <= room else anchors.clipped(item, len(item) * max(0, room - 2) // cost)
 
 
 def _preferred(name: str, draft: _Draft) -> list[int]:
@@ -180,13 +188,14 @@ def _read(request: SummaryRequest, texts: Sequence[str], draft: _Draft) -> None:
             name, size = ("asked", ASKED) if draft.items["goal"] else ("goal", GOAL)
             draft.items[name].append(anchors.clipped(asked, size))
     by_message = {id(turn.message): text for turn, text in zip(turns, texts, strict=False)}
-    found = anchors.extract(turns, lambda message: by_message[id(message)])
-    for anchor in found:
+    found = request.anchors or anchors.extract(turns, lambda message: by_message[id(message)])
+    covered = {turn.seq for turn in turns}
+    for anchor in (a for a in found if a.seq in covered):
         if anchor.kind in ("constraint", "decision", "failed", "task"):
-            draft.items[anchor.kind].append(anchors.clipped(anchor.value, ITEM))
+            draft.items[anchor.kind].append(anchors.clipped(_MARK.sub("", anchor.value), ITEM))
     draft.items["call"] = list(_calls(draft.items["call"], turns))
     said = "\n".join(item for items in draft.items.values() for item in items)
-    draft.items["fact"] += [fact for fact in _facts(request.anchors or found) if fact.partition(" ")[2] not in said]
+    draft.items["fact"] += [fact for fact in _facts(found) if fact.partition(" ")[2] not in said]
     _notes(turns, texts, draft)
 
 
@@ -196,7 +205,7 @@ def _request_in(text: str) -> str:
 
 
 def _facts(found: Sequence[Anchor]) -> Iterator[str]:
-    for anchor in anchors.by_weight(found):
+    for anchor in sorted(anchors.by_weight(found), key=lambda anchor: anchor.kind != "commit"):
         if anchor.kind not in ("constraint", "decision", "failed", "task") and len(anchor.value) <= ITEM:
             yield f"{anchor.kind} {anchor.value}"
 
@@ -242,8 +251,8 @@ def _argument(arguments: Any) -> str:
     if isinstance(arguments, dict):
         named = [arguments[key] for key in _TELLING if isinstance(arguments.get(key), str)]
         value = (named or list(arguments.values()) or [""])[0]
-    lines = compact(value).strip().splitlines()
-    return anchors.clipped(lines[0], ARGUMENT) if lines else ""
+    lines = [line for line in compact(value).splitlines() if line.strip() and not line.startswith("*** Begin")]
+    return anchors.clipped(lines[0].strip(), ARGUMENT) if lines else ""
 
 
 # --- what was before ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 SHORTEST, LONGEST = 30, 240  # characters of a sentence that is considered
 ALIKE = 0.6  # share of words that two sentences may have in common
+ONCE = 0.1  # what a word counts that comes once, beside those that come back
 COMPARED = 200  # best sentences that are held against each other
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _STOP = frozenset(
@@ -37,7 +38,7 @@ def best(sentences: Sequence[str], weights: Sequence[float]) -> list[int]:
     total = len(bags)
 
     def score(i: int) -> float:
-        told = sum(math.log1p(spread[w]) * math.log((total + 1) / spread[w]) for w in sorted(bags[i]))
+        told = sum((math.log(spread[w]) + ONCE) * math.log((total + 1) / spread[w]) for w in sorted(bags[i]))
         return weights[i] * told / math.sqrt(len(bags[i]) + 3)
 
     ranked = sorted((i for i in range(total) if bags[i]), key=lambda i: (-score(i), i))

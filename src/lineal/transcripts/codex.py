@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lineal.messages.blocks import string
 from lineal.transcripts.lines import Found, scan
 from lineal.transcripts.records import Boundary, Damage, Ids, Item, Record, Tally, are_blocks, epoch, text_of
 
@@ -57,6 +58,8 @@ def _item(found: Found, ids: Ids, tally: Tally) -> Item | None:
 def _author(payload: dict[str, Any]) -> str | None:
     """Who wrote the item; None for an item that the model is not shown."""
     kind, role = payload.get("type"), payload.get("role")
+    if not isinstance(kind, str):
+        return None
     if kind in _BY_AGENT:
         return "assistant"
     if kind in _BY_TOOL:
@@ -77,4 +80,4 @@ def _id(payload: dict[str, Any]) -> Any:
 def _compacted(found: Found) -> Boundary:
     payload = found.value["payload"]
     detail = {name: payload[name] for name in ("window_number", "replacement_history") if name in payload}
-    return Boundary(found.line, "compaction", payload.get("message") or None, detail)
+    return Boundary(found.line, "compaction", string(payload, "message") or None, detail)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import translate
+from functools import cache
 from typing import Any, Literal
 
 from lineal.errors import PolicyError, Verdict
@@ -78,13 +79,36 @@ def changes_state(tool: str, arguments: Any, patterns: Sequence[str]) -> bool:
     or is the text itself. What runs inside quotes or `$(...)` is not looked into. Raises `PolicyError` for a pattern with
     an open bracket.
     """
-    return any(_matches(tool, arguments, pattern) for pattern in patterns)
+    return changing(tool, arguments, patterns) is not None
 
 
-def _matches(tool: str, arguments: Any, pattern: str) -> bool:
+def changing(tool: str, arguments: Any, patterns: Sequence[str]) -> str | None:
+    """What a pattern names in this call: the tool, or the one command of its line; None where none does. See `changes_state`."""
+    commands: list[str] | None = None
+    for pattern in patterns:
+        name, command = _parts(pattern)
+        if not _glob(name)(tool):
+            continue
+        if command is None:
+            return tool
+        if commands is None:
+            commands = list(_commands(_command_line(arguments)))
+        if (named := next(filter(_glob(command), commands), None)) is not None:
+            return named
+    return None
+
+
+@cache
+def _glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(translate(pattern)).match
+
+
+@cache
+def _parts(pattern: str) -> tuple[str, str | None]:
+    """The tool's name and, where there are brackets, the command in them."""
     name, bracket, command = pattern.partition("(")
     if not bracket:
-        return fnmatchcase(tool, pattern)
+        return pattern, None
     if not command.endswith(")"):
         raise PolicyError(
             Verdict(
@@ -94,7 +118,7 @@ def _matches(tool: str, arguments: Any, pattern: str) -> bool:
                 remedy="write Tool(command*)",
             )
         )
-    return fnmatchcase(tool, name) and any(fnmatchcase(segment, command[:-1]) for segment in _commands(_command_line(arguments)))
+    return name, command[:-1]
 
 
 def _command_line(arguments: Any) -> str:

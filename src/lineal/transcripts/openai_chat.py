@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lineal.errors import PolicyError, Unavailable, Verdict
+from lineal.messages.blocks import string
 from lineal.transcripts import lines
 from lineal.transcripts.lines import Found
 from lineal.transcripts.records import NOWHERE, Damage, Ids, Item, Record, Tally, epoch
@@ -42,7 +43,7 @@ class _Chat:
 
 
 def is_record(value: Any) -> bool:
-    if not isinstance(value, dict) or value.get("role") not in _AUTHORS:
+    if not isinstance(value, dict) or string(value, "role") not in _AUTHORS:
         return False
     content, calls = value.get("content"), value.get("tool_calls")
     if not isinstance(content, str | list | None) or not isinstance(calls, list | None):
@@ -65,6 +66,8 @@ def read(path: Path, conversation: int, tally: Tally) -> Iterator[Item]:
     """One conversation of `path`. JSONL is streamed; a JSON file is read whole. Raises `PolicyError` if there is no such one."""
     whole = document(path)
     if whole is None:
+        if conversation != 0:
+            raise no_conversation(path, conversation, 1)
         ids = Ids()
         for found in lines.scan(path, is_record, tally):
             yield found if isinstance(found, Damage) else _record(found.line, found.value, ids, found.place)

@@ -74,12 +74,13 @@ class _Session:
 
     def _compaction(self, found: Found) -> Boundary:
         value, detail = found.value, {}
+        summary = value.get("summary")
         if isinstance(value.get("tokensBefore"), int):
             detail["tokens_before"] = value["tokensBefore"]
         first = value.get("firstKeptEntryIndex")
         if isinstance(first, int):
             detail["kept_from_line"] = first + 1
-        return Boundary(found.line, "compaction", value.get("summary"), detail)
+        return Boundary(found.line, "compaction", summary if isinstance(summary, str) else None, detail)
 
     def _record(self, found: Found) -> Item:
         source = found.value["message"]

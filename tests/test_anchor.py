@@ -1,0 +1,210 @@
+"""The anchor outside the data file: what was acknowledged cannot be taken back unseen (R60)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lineal
+from lineal.anchor import AnchorFile
+from lineal.errors import Corrupt, Unavailable
+
+
+@pytest.fixture
+def anchor(tmp_path: Path) -> AnchorFile:
+    return AnchorFile(tmp_path / "elsewhere" / "anchor.json")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+
+
+# --- the file ------------------------------------------------------------------------------------------------------------
+
+
+def test_heads_are_remembered_by_session(anchor: AnchorFile) -> None:
+    assert anchor.read() == {}
+    anchor.move("a", 3, "aa", 0)
+    anchor.move("b\ud800", 1, "bb", 2)
+    anchor.move("a", 4, "ab", 1)
+    assert AnchorFile(anchor.path).read() == {"a": (4, "ab", 1), "b\ud800": (1, "bb", 2)}
+    assert [p.name for p in anchor.path.parent.iterdir() if p.name.endswith(".new")] == []
+
+
+def test_an_older_head_does_not_set_back_a_newer_one(anchor: AnchorFile) -> None:
+    """R41."""
+    anchor.move("a", 9, "nine", 0)
+    anchor.move("a", 8, "eight", 0)
+    assert anchor.read()["a"] == (9, "nine", 0)
+
+
+def test_a_head_at_or_above_the_anchor_with_its_digest_is_sound(anchor: AnchorFile) -> None:
+    anchor.check("a", 0, lambda seq: None)
+    anchor.move("a", 3, "aa", 0)
+    anchor.check("a", 3, lambda seq: {3: "aa"}[seq])
+    anchor.check("a", 7, lambda seq: {3: "aa"}[seq])
+    with pytest.raises(Corrupt) as damage:
+        anchor.check("a", 2, lambda seq: "aa")
+    assert damage.value.seq == 3 and "cut tail" in str(damage.value)
+    with pytest.raises(Corrupt, match="other history"):
+        anchor.check("a", 3, lambda seq: "bb")
+    with pytest.raises(Corrupt, match="other history"):
+        anchor.check("a", 7, lambda seq: None)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 3}', '{"a": ["x", "aa", 0]}', '{"a": [3, "aa"]}', "null"])
+def test_a_file_that_is_no_anchor_is_corrupt(anchor: AnchorFile, text: str) -> None:
+    anchor.path.write_text(text)
+    with pytest.raises(Corrupt, match="anchor"):
+        anchor.read()
+
+
+def test_a_file_that_cannot_be_read_or_written_is_unavailable(anchor: AnchorFile) -> None:
+    anchor.path.mkdir()
+    with pytest.raises(Unavailable, match="anchor"):
+        anchor.read()
+    absent = AnchorFile(anchor.path / "no folder" / "anchor.json")
+    with pytest.raises(Unavailable, match="anchor"):
+        absent.move("a", 1, "aa", 0)
+
+
+APPEND_MANY = """
+import sys, lineal
+path, anchor, name = sys.argv[1:]
+session = lineal.connect(path, anchor=anchor).session(name, summarizer=str)
+for n in range(25):
+    session.append({"role": "user", "content": f"turn {n}"})
+"""
+
+
+def test_processes_that_share_an_anchor_lose_no_head(tmp_path: Path, anchor: AnchorFile) -> None:
+    """Each process moves its own session's head; none may write back an older head of another's."""
+    path = str(tmp_path / "agent.db")
+    lineal.connect(path).close()
+    workers = [subprocess.Popen([sys.executable, "-c", APPEND_MANY, path, str(anchor.path), f"s{n}"]) for n in range(3)]
+    assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+    assert {name: seq for name, (seq, _, _) in anchor.read().items()} == {"s0": 25, "s1": 25, "s2": 25}
+
+
+# --- stores --------------------------------------------------------------------------------------------------------------
+
+
+def turn(n: int) -> dict[str, Any]:
+    return {"role": "user", "content": f"turn {n}"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+def filled(path: Path, anchor: AnchorFile, count: int = 6) -> None:
+    with lineal.connect(path, anchor=anchor.path) as store:
+        session = store.session("a", summarizer=str)
+        for n in range(count):
+            session.append(turn(n))
+
+
+def cut_tail(path: Path, above: int) -> None:
+    """What a copy that lost its last rows looks like: every row that is left still verifies."""
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM entries WHERE id & ((1 << 36) - 1) > ?", (above,))
+    db.close()
+
+
+def test_the_anchor_follows_each_append(path: Path, anchor: AnchorFile) -> None:
+    filled(path, anchor)
+    with lineal.connect(path, anchor=anchor.path) as store:
+        session = store.session("a", summarizer=str)
+        assert anchor.read()["a"] == (6, session.status().digest, 0)
+        session.rollback(3)
+        assert anchor.read()["a"] == (7, session.status().digest, 1)
+
+
+def test_a_cut_tail_is_seen_at_the_next_open_and_verified(path: Path, anchor: AnchorFile) -> None:
+    """R60: not only in an audit. Without the anchor the shorter log would look whole."""
+    filled(path, anchor)
+    cut_tail(path, 4)
+    with lineal.connect(path) as store:
+        assert len(store.session("a", summarizer=str).messages()) == 4
+        assert store.verify("a").clean
+    with lineal.connect(path, anchor=anchor.path) as store:
+        with pytest.raises(Corrupt) as damage:
+            store.session("a", summarizer=str)
+        assert damage.value.seq == 5 and "cut tail" in str(damage.value)
+        assert [(r.verdict.name, r.seqs) for r in store.verify("a")] == [("CUT_TAIL", (6,))]
+        assert [t.seq for t in store.salvage("a")] == [1, 2, 3, 4]
+
+
+def test_an_older_copy_of_the_file_is_seen(path: Path, anchor: AnchorFile, tmp_path: Path) -> None:
+    """R60: also one that went on by itself since."""
+    filled(path, anchor, 3)
+    shutil.copy(path, tmp_path / "backup.db")
+    filled(path, anchor, 3)
+    with lineal.connect(tmp_path / "backup.db", anchor=anchor.path) as store, pytest.raises(Corrupt):
+        store.session("a", summarizer=str)
+    with lineal.connect(tmp_path / "backup.db") as store:
+        session = store.session("a", summarizer=str)
+        for n in range(8):
+            session.append(turn(n + 50))
+    with lineal.connect(tmp_path / "backup.db", anchor=anchor.path) as store, pytest.raises(Corrupt, match="other history"):
+        store.session("a", summarizer=str)
+
+
+def test_a_session_that_vanished_whole_is_named(path: Path, anchor: AnchorFile) -> None:
+    filled(path, anchor)
+    cut_tail(path, 0)
+    with lineal.connect(path, anchor=anchor.path) as store:
+        assert store.sessions() == []
+        assert [r.verdict.name for r in store.verify()] == ["CUT_TAIL"]
+        with pytest.raises(Corrupt):
+            store.session("a", summarizer=str)
+
+
+def test_an_anchor_that_lags_by_one_append_is_no_damage(path: Path, anchor: AnchorFile) -> None:
+    """Killed between the commit and the anchor: the entry is durable and stands."""
+    filled(path, anchor)
+    heads = json.loads(anchor.path.read_text())
+    filled(path, anchor, 1)
+    anchor.path.write_text(json.dumps(heads))
+    with lineal.connect(path, anchor=anchor.path) as store:
+        assert len(store.session("a", summarizer=str).messages()) == 7
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="for root every folder is writable")
+def test_an_append_whose_anchor_cannot_be_written_says_so_and_is_durable(path: Path, anchor: AnchorFile) -> None:
+    filled(path, anchor)
+    folder = anchor.path.parent
+    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        with lineal.connect(path, anchor=anchor.path) as store, pytest.raises(Unavailable, match="durable"):
+            store.session("a", summarizer=str).append(turn(9))
+    finally:
+        folder.chmod(stat.S_IRWXU)
+    with lineal.connect(path, anchor=anchor.path) as store:
+        assert len(store.session("a", summarizer=str).messages()) == 7
+
+
+def test_an_anchor_moves_on_over_a_prune(path: Path, anchor: AnchorFile) -> None:
+    """R60: the anchored row may go only once the anchor stands behind it."""
+    with lineal.connect(path, anchor=anchor.path) as store:
+        session = store.session("a", lineal.Policy(trigger=400, target=100, floor_turns=2), str)
+        for n in range(12):
+            session.append({"role": "user", "content": f"turn {n} " * 30})
+        assert isinstance(
+            session.compact(lambda r: f"The first {len(r.turns)} turns in brief, all of them about numbers."), lineal.Compacted
+        )
+        assert session.prune().entries > 0
+    with lineal.connect(path, anchor=anchor.path) as store:
+        assert store.verify().clean
+        assert store.session("a", summarizer=str).messages()
