@@ -170,6 +170,12 @@ def test_every_entry_kind_and_every_verb_is_named() -> None:
     assert not [verb for verb in verbs if f"`{verb}" not in readme], "the table of verbs in README.md lacks some"
 
 
+def test_every_requirement_that_is_cited_can_be_looked_up() -> None:
+    listed = set(re.findall(r"^\| (R\d+) \|", (ROOT / "docs" / "requirements.md").read_text(), re.MULTILINE))
+    cited = {r for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py") for r in re.findall(r"\bR\d+\b", path.read_text())}
+    assert len(listed) == 64 and not cited - listed
+
+
 # --- links and the house ---------------------------------------------------------------------------------------------
 
 

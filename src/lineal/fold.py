@@ -196,7 +196,7 @@ def _rolled_back(old: Lineage, seq: int, inner: str, e: RolledBack) -> Lineage:
 
 
 def _forked(old: Lineage, seq: int, inner: str, e: Forked) -> Lineage:
-    """What was in flight belongs to the parent: its compaction is void here, its effects are unknown here.
+    """What was in flight belongs to the parent: its compaction and its removals are void here, its effects unknown here.
 
     Turns that the parent purged after the fork's place have no content to show here either.
     """
@@ -205,7 +205,7 @@ def _forked(old: Lineage, seq: int, inner: str, e: Forked) -> Lineage:
     kept = (i for i in old.items if not (isinstance(i, TurnItem) and i.seq in purged))
     pins = tuple(p for p in old.pins if p.turn not in purged.values())
     after = _with_items(old, (*kept, *([e.note] if e.note else [])), pins=pins, in_flight=None, effects=effects)
-    return _replace(after, epoch=old.epoch + 1, suspended=False, ineffective=0, changed_at=seq)
+    return _replace(after, epoch=old.epoch + 1, suspended=False, ineffective=0, changed_at=seq, pruning=0, purging=0)
 
 
 def _intended(old: Lineage, seq: int, inner: str, e: EffectIntended) -> Lineage:

@@ -110,7 +110,6 @@ CASES: dict[str, tuple[Change, list[Any], int, str]] = {
     "a demo over somebody's store": (same, ["demo", "--store", "STORE"], REFUSED, "not a store that the demo made"),
     "a session behind its anchor": (same, ["context", "STORE", "--anchor", "ANCHOR"], CORRUPT, "cut tail"),
     "a log behind its anchor": (same, ["log", "STORE", "--anchor", "ANCHOR"], CORRUPT, "cut tail"),
-    "verify a session behind its anchor": (same, ["verify", "STORE", "--anchor", "ANCHOR"], CORRUPT, ""),
 }
 
 

@@ -70,7 +70,6 @@ REFUSED: list[tuple[str, SummaryFacts]] = [
     ("echo", facts("Done, tests green.")),
     ("echo", facts("**Summary:** done - tests  GREEN")),
     ("echo", facts(USERS[0])),
-    ("echo", facts(PREVIOUS, previous_text=PREVIOUS)),
     ("received_part", facts("The parser was written.", covered_ids=("a", "b", "c"), received=("b",))),
     ("previous_undeclared", facts("The parser was written.", previous_given=True)),
     (

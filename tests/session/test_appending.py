@@ -92,9 +92,9 @@ def test_keys_of_a_message_keep_their_order(session: Session) -> None:
 def test_what_cannot_come_back_is_refused_alone(session: Session, say: Any, bad: Any) -> None:
     """R7: that one record, with nothing written; the others may be appended without it."""
     before = heads(session)
-    for given in (bad, [say.user(1), bad]):
+    for attempt in (bad, [say.user(1), bad]):
         with pytest.raises(PolicyError) as refusal:
-            session.append(given)
+            session.append(attempt)
         assert refusal.value.remedy
     assert heads(session) == before
     session.append(say.user(1))

@@ -10,7 +10,7 @@ import pytest
 from lineal.entries import Turn
 from lineal.errors import PolicyError
 from lineal.rules.summary import SummaryFacts, judge
-from lineal.summarizers import SummaryRequest, build_request, chunks, request_tokens, roll, window_of
+from lineal.summarizers import SummaryRequest, build_request, request_tokens, window_of
 
 
 def count(text: str) -> int:
@@ -70,47 +70,12 @@ def test_the_prompt_itself_is_no_summary() -> None:
     assert not judge(SummaryFacts(request([3, 4]).text))
 
 
-def test_a_request_that_fits_stays_one() -> None:
-    asked = request([10, 10])
-    assert chunks(asked, request_tokens(asked, count) + asked.budget, count) == [asked]
-
-
-@pytest.mark.parametrize("window", [600, 1_000, 2_000, 4_000])
-@pytest.mark.parametrize("previous", [None, "what was known before " * 20])
-def test_chunks_fit_the_window_and_hold_every_turn_once(window: int, previous: str | None) -> None:
-    """R27: in order, with room for the summary of the chunks before and for the answer."""
-    asked = request([40] * 60, previous)
-    parts = chunks(asked, window, count)
-    assert len(parts) > 1
-    assert [t.id for part in parts for t in part.turns] == [t.id for t in asked.turns]
-    assert parts[0].previous == previous
-    assert [part.previous for part in parts[1:]] == [None] * (len(parts) - 1)
-    for part in parts:
-        assert part.kept == asked.kept
-        rolled = roll(part, "x" * (3 * part.budget))
-        assert request_tokens(rolled, count) + part.budget <= window
-        assert rolled.turns == part.turns
-        assert "previous summary]\nxxx" in rolled.text
-
-
-def test_a_turn_larger_than_the_window_is_shown_by_its_ends_and_listed() -> None:
-    asked = request([5, 30_000, 5])
-    parts = chunks(asked, 2_000, count)
-    assert [part.cut for part in parts if part.cut] == [("t2",)]
-    large = next(part for part in parts if part.cut)
-    assert 'characters left out here; expand("g3") has them]' in large.text
-    shown = large.shown[[t.id for t in large.turns].index("t2")]
-    assert shown.startswith("w2 w2 ")
-    assert shown.endswith("w2 ")
-    assert [t.id for part in parts for t in part.turns] == ["t1", "t2", "t3"]
-
-
-def test_a_window_without_room_is_refused_with_the_numbers() -> None:
-    with pytest.raises(PolicyError) as refused:
-        chunks(request([400]), 250, count)
-    assert refused.value.reason == "window"
-    assert "250" in str(refused.value)
-    assert refused.value.remedy
+def test_a_small_window_gets_short_instructions() -> None:
+    """R27: what a small window reads is turns, not instructions."""
+    turns = [turn(1, "hello")]
+    full, brief = (build_request(turns, None, [], 100, "g1", 1, (), text_of, window=w) for w in (None, 2_000))
+    assert request_tokens(brief, count) < request_tokens(full, count) - 150
+    assert "hello" in brief.text
 
 
 def test_the_stated_window() -> None:

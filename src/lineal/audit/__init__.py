@@ -129,8 +129,8 @@ def audit_paths(paths: Iterable[str | os.PathLike[str]], format: str | None = No
     A file that is no transcript comes out too, with the reason in `skipped`. Raises `Unavailable` for a path that is not
     there, `PolicyError` for a format or a pattern that cannot be meant.
     """
-    found = (file for path in paths for file in _files(Path(path)))
-    return [_one(file, format, changes_state) if isinstance(file, Path) else file for file in found]
+    files = (file for path in paths for file in _files(Path(path)))
+    return [_one(file, format, changes_state) if isinstance(file, Path) else file for file in files]
 
 
 def _one(path: Path, format: str | None, changes_state: Sequence[str]) -> Audit:

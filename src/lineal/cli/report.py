@@ -102,8 +102,8 @@ def _rich_table(columns: Sequence[str], cells: list[list[str]], right: list[bool
 
 
 def as_json(value: Any, indent: int | None = 2) -> str:
-    """JSON that stdout can carry: a lone surrogate, or what its encoding lacks, is written as an escape."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=_plain)
+    """JSON as stdout can carry it: on a terminal, and where the encoding lacks something, all but ASCII is written as an escape."""
+    text = json.dumps(value, ensure_ascii=sys.stdout.isatty(), indent=indent, default=_plain)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

@@ -36,6 +36,7 @@ class CompactionFacts:
     coverable: int = 1  # items that nothing protects
     new_turns: int = 1  # turns among them
     held_by: tuple[str, ...] = ()
+    over_window: tuple[str, ...] = ()  # the oldest coverable turn, where the summarizer's window cannot hold its unit
     floor_missing: tuple[str, ...] = ()
     floor_range: str = ""
     kept_tokens: int = 0
@@ -104,6 +105,14 @@ TABLE: Table[CompactionFacts] = Table(
             lambda f: f.kept_tokens > f.ceiling > 0,
             tell=lambda f: f"what must stay takes {f.kept_tokens:,} tokens, the ceiling is {f.ceiling:,}.",
             remedy="raise ceiling, lower floor_turns, or unpin",
+        ),
+        Row(
+            "over_window",
+            "a unit that would be covered is larger than the summarizer's window",
+            "refuse; spill that unit, then go on with the rest (R27)",
+            lambda f: bool(f.over_window),
+            tell=lambda f: f"the unit of {_some(f.over_window)} is larger than what the summarizer can read in one call.",
+            remedy="spill it, or use a summarizer with a larger window",
         ),
         Row(
             "unchanged",
@@ -181,6 +190,7 @@ def judge(facts: CompactionFacts) -> Verdict:
         "ceiling": facts.ceiling,
         "floor_missing": facts.floor_missing,
         "not_received": facts.not_received,
+        "over_window": facts.over_window,
         "tokens": facts.tokens,
         "bytes": facts.bytes,
         "summary": facts.summary.reason,

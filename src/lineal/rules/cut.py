@@ -86,6 +86,7 @@ class Cut:
     floor: tuple[TurnItem, ...]
     put_aside: tuple[TurnItem, ...] = ()
     held_by: tuple[str, ...] = ()
+    later: tuple[Item, ...] = ()  # kept for now though nothing protects them: the next pass may cover them
 
     @property
     def covered_ids(self) -> tuple[str, ...]:
@@ -152,6 +153,7 @@ def cut(lineage: Lineage, policy: Policy, fill_to: int = 0) -> Cut:
         kept=kept,
         floor=floor_of(lineage.turns, policy),
         put_aside=_put_aside(kept, lineage, policy),
+        later=tuple(i for i in free if name(i) not in chosen),
         held_by=tuple(sorted({w for w in why.values() if w != "floor"})),
     )
 

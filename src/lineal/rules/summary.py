@@ -74,15 +74,19 @@ class SummaryFacts:
         return tuple(i for i in self.covered_ids if i not in received)
 
 
-def echoed(f: SummaryFacts) -> str:
-    """What the text repeats word for word: "a turn", "the previous summary", or nothing."""
+def echoed(f: SummaryFacts) -> bool:
+    """Whether the text is, word for word, a turn of its own input.
+
+    A text equal to the previous summary is no echo: it says nothing new, but a summarizer may well say the same twice,
+    and what it left out is under the handle.
+    """
     said = words(shapes.body(f.text))
     repeats = {said, words(f.text)}
     for other in (*f.other_texts, *f.user_texts):
         alike = abs(len(other.strip()) - len(f.text.strip())) <= max(200, len(f.text) // 2)
         if alike and words(other) in repeats:
-            return "a turn"
-    return "the previous summary" if len(set(said.split())) >= REPEATED_WORDS and said == words(shapes.body(f.previous_text)) else ""
+            return True
+    return False
 
 
 _WRAPPER = shapes.any_of(
@@ -94,7 +98,7 @@ def nested(f: SummaryFacts) -> bool:
     """Whether the previous summary stands in the text whole: wrapped, twice, or with hardly anything beside it."""
     before, text = words(f.previous_text), words(f.text)
     different = len(set(before.split()))
-    if different < WRAPPED_WORDS or not contains(text, before):
+    if different < WRAPPED_WORDS or text == before or not contains(text, before):
         return False
     new = len(text.split()) - len(before.split())
     if text.count(before) > 1 or (different >= REPEATED_WORDS and new < LITTLE_NEW):
@@ -187,10 +191,10 @@ TABLE: Table[SummaryFacts] = Table(
         ),
         Row(
             "echo",
-            "the text is, word for word, a turn or the previous summary",
+            "the text is, word for word, a turn of its input",
             "refuse: it was not made by this call (R15)",
-            lambda f: bool(echoed(f)),
-            tell=lambda f: f"it only repeats {echoed(f)}: {_start(f.text)!r}.",
+            echoed,
+            tell=lambda f: f"it only repeats a turn: {_start(f.text)!r}.",
             remedy="return the text that the summarizer's own call produced",
         ),
         Row(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from lineal import anchors, codec, messages, ranges
@@ -42,7 +42,8 @@ from lineal.summarizers import Summary, SummaryRequest, build_request
 if TYPE_CHECKING:
     from lineal.session import Session
 
-PROMPT_TOKENS = 400  # what the instructions of a summary request take, reserved in a small window
+PROMPT_TOKENS = 450  # what the instructions of a summary request take, reserved in a small window
+MARKER_TOKENS = 16  # what the prompt puts around each turn
 
 
 # --- plan --------------------------------------------------------------------------------------------------------------
@@ -55,7 +56,7 @@ def plan(
 
     `further`: the call before left turns for this one, so that an unchanged session is no reason to stop.
     """
-    chosen: list[tuple[Cut, bool]] = []
+    chosen: list[Cut] = []
     request_id = request_id or uuid.uuid4().hex
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
@@ -64,7 +65,7 @@ def plan(
         fitted = _fit(whole, lineage, session, window) if window else whole
         unchanged = not (further or automatic) and _unchanged(session, lineage)
         judge_plan(session, lineage, fitted, automatic, window, unchanged)
-        chosen[:] = [(fitted, len(fitted.covered) < len(whole.covered))]
+        chosen[:] = [fitted]
         begun = CompactionBegun(
             generation=lineage.last_generation + 1,
             request_id=request_id,
@@ -78,11 +79,11 @@ def plan(
         return [*_closing(lineage, "its holder is gone"), begun]
 
     lineage, rows = session.log.write(decide)
-    fitted, more = chosen[0]
+    (fitted,) = chosen
     flight = lineage.in_flight
     assert flight is not None
     try:
-        request = _request(session, lineage, fitted, flight.generation)
+        request = _request(session, lineage, fitted, flight.generation, window)
     except BaseException:
         session.log.write(lambda now: [CompactionAborted(generation=flight.generation, why="its turns could not be read")])
         raise
@@ -100,7 +101,7 @@ def plan(
         parent=lineage.generation,
         begun_seq=rows[-1].seq,
         automatic=automatic,
-        more=more,
+        more=bool(fitted.later),
     )
 
 
@@ -116,7 +117,7 @@ def judge_plan(session: Session, lineage: Lineage, chosen: Cut, automatic: bool,
     other = describe(flight.lease, session.clock) if flight and alive(flight.lease, session.clock) else ""
     missing = tuple(t for t in chosen.floor if t.gone)
     kept = calibrated(sum(i.tokens for i in chosen.kept), lineage)
-    if window and chosen.covered and kept + PROMPT_TOKENS > window:
+    if window and _room(chosen, lineage, session, window) <= 0:
         missing = missing or chosen.floor
     facts = CompactionFacts(
         other_in_flight=other,
@@ -126,6 +127,7 @@ def judge_plan(session: Session, lineage: Lineage, chosen: Cut, automatic: bool,
         coverable=len(chosen.covered),
         new_turns=sum(isinstance(i, TurnItem) for i in chosen.covered),
         held_by=chosen.held_by,
+        over_window=tuple(t.id for t in chosen.later if isinstance(t, TurnItem))[:1] if window and not chosen.covered else (),
         floor_missing=tuple(t.id for t in missing),
         floor_range=f"seq {missing[0].seq}..{missing[-1].seq}" if missing else "",
         kept_tokens=kept - sum(t.tokens - STUB_LIMIT // 3 for t in chosen.put_aside),
@@ -152,30 +154,61 @@ def _headroom(session: Session, lineage: Lineage) -> int:
 
 
 def _fit(whole: Cut, lineage: Lineage, session: Session, window: int) -> Cut:
-    """The oldest part of a cut that a summarizer with this window (tokens) can read beside what is kept (R27)."""
-    room = window - calibrated(sum(i.tokens for i in whole.kept), lineage) - summary_budget(session) - PROMPT_TOKENS
+    """The oldest part of a cut that a summarizer with this window (tokens) can read beside what is kept (R27).
+
+    A spill that alone is too large stays one: it cannot be lost, only not be summarised.
+    """
+    room = whole_room = _room(whole, lineage, session, window)
     unit_of = {t.id: u for u in units(lineage.turns) for t in u.turns}
     taken: dict[str, Item] = {}
     for item in whole.covered:
         if name(item) in taken:
             continue
         members: tuple[Item, ...] = unit_of[item.id].turns if isinstance(item, TurnItem) else (item,)
-        room -= int(sum(readable_tokens(i) for i in members) * lineage.factor)
-        if room < 0:
+        size = int(sum(readable_tokens(i) + MARKER_TOKENS for i in members) * lineage.factor)
+        if room < size:
+            if isinstance(item, Node) and size > whole_room:
+                continue
             break
+        room -= size
         taken.update({name(i): i for i in members})
+    if not any(isinstance(i, TurnItem) for i in taken.values()):
+        taken = {}  # nodes alone are worth no pass
     covered = tuple(i for i in whole.covered if name(i) in taken)
     left = tuple(i for i in whole.covered if name(i) not in taken)
     kept = tuple(sorted([*whole.kept, *left], key=place))
-    return Cut(covered, kept, whole.floor, whole.put_aside, whole.held_by)
+    return replace(whole, covered=covered, kept=kept, later=(*left, *whole.later))
 
 
-def _request(session: Session, lineage: Lineage, chosen: Cut, generation: int) -> SummaryRequest:
+def _room(chosen: Cut, lineage: Lineage, session: Session, window: int) -> int:
+    """Tokens that a summarizer's window has for covered turns, beside what must stay, the instructions and the answer."""
+    must_stay = sum(i.tokens + MARKER_TOKENS for i in chosen.kept if i not in chosen.later)
+    return window - calibrated(must_stay, lineage) - summary_budget(session) - PROMPT_TOKENS
+
+
+def _request(session: Session, lineage: Lineage, chosen: Cut, generation: int, window: int | None) -> SummaryRequest:
     covered = session.read_turns(lineage, raw_ranges(chosen.covered))
-    kept = session.read_turns(lineage, [(i.seq, i.seq) for i in chosen.kept if isinstance(i, TurnItem) and not i.gone])
+    stays = (i for i in chosen.kept if isinstance(i, TurnItem) and not i.gone)
+    shown = [i for i in stays if not (window and i in chosen.later)]
+    kept = session.read_turns(lineage, [(i.seq, i.seq) for i in shown])
     previous = "\n".join(i.text for i in chosen.covered if isinstance(i, Node) and i.kind == "summary") or None
     found = anchors.merge(lineage.anchors, anchors.extract(covered, messages.text_of))
-    return build_request(covered, previous, kept, summary_budget(session), f"g{generation}", generation, found, messages.text_of)
+    return build_request(
+        covered,
+        previous,
+        kept,
+        summary_budget(session),
+        f"g{generation}",
+        generation,
+        found,
+        messages.text_of,
+        ledger=_unsettled(lineage),
+        window=window,
+    )
+
+
+def _unsettled(lineage: Lineage) -> tuple[tuple[str, str, str], ...]:
+    return tuple((e.key, e.tool, e.state) for e in lineage.effects)
 
 
 # --- commit ------------------------------------------------------------------------------------------------------------
@@ -267,7 +300,7 @@ def _judge_commit(
         tokens=(before.view_tokens, after.view_tokens),
         bytes=(before.bytes, after.bytes),
         items=(len(before.items), len(after.items)) if len(before.items) > policy.ceiling_items else (1, 0),
-        min_gain=policy.min_gain,
+        min_gain=0.0 if plan.more else policy.min_gain,  # a part of a larger pass: the parts together make the gain
     )
     return rule.judge(facts)
 
@@ -294,7 +327,8 @@ def _accept(session: Session, lineage: Lineage, plan: Plan, given: Summary, cove
         previous_text=request.previous or "",
         user_texts=(*users, *earlier),
         other_texts=tuple(messages.text_of(t.message) for t in said if t.author != "user"),
-        ledger=tuple((e.key, e.tool, e.state) for e in lineage.effects),
+        ledger=_unsettled(lineage),
+        done_tools={d.tool for d in lineage.done},
         tokens=count(given.text),
         budget=session.policy.summary_max_tokens,
         covered_tokens=sum(i.tokens for i in covered),

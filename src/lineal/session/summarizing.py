@@ -20,7 +20,7 @@ from lineal.rules.cut import name, over
 from lineal.session.compaction import abort, commit, plan, suspend
 from lineal.session.generation import compacted, raw_ids
 from lineal.session.outcomes import Compacted, Failed, Nothing, Outcome, Plan
-from lineal.session.spilling import enforce_ceiling
+from lineal.session.spilling import enforce_ceiling, spill
 from lineal.summarizers import Summarizer
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ def compact(session: Session, summarizer: Summarizer | None, request_id: str | N
         try:
             begun = plan(session, request_id=request_id, automatic=automatic, window=window, further=bool(done))
         except Refused as refusal:
+            if refusal.reason == "over_window" and session.policy.on_refusal == "spill":
+                spill(session, refusal.facts["over_window"])
+                continue
             if done:
                 return _joined(done)
             return Nothing(refusal.verdict) if refusal.reason in ("nothing_to_cover", "unchanged") else refusal

@@ -2,11 +2,7 @@
 
 It is any callable of one `SummaryRequest` that returns text, a `Summary`, or an awaitable of either. It raises when its
 call fails; it never returns an error as text. It may have an attribute `window`: the tokens it can read in one call. A
-request that is larger than the window is put to it in chunks, each with the summary of those before (R27):
-
-    for chunk in chunks(request, window_tokens, count):
-        summary = summarize(roll(chunk, previous))
-        previous = summary's text
+compaction then covers only what fits, commits it, and goes on with the rest, so that what was summarised stays so (R27).
 
 Whatever comes back is judged by `rules/summary.py`. What the summarizer is shown is rendered here, once, so that what it
 received can be stated as ids (R9).
@@ -22,9 +18,7 @@ from typing import Any
 from lineal.entries import Anchor, Turn
 from lineal.errors import PolicyError, Verdict
 
-ANSWER_SHARE = 6  # an answer takes at most 1/6 of a window that needs chunks
-KEPT_SHARE = 3  # kept turns take at most 1/3 of what a chunk has room for
-ROOM_LEAST = 64  # tokens that a chunk must have room for beside instructions, previous summary and answer
+SMALL_WINDOW = 4_000  # tokens: a summarizer that reads no more gets short instructions
 
 
 @dataclass(frozen=True)
@@ -35,9 +29,7 @@ class SummaryRequest:
     before and will be replaced too (None: there is none). `kept`: turns that stay verbatim, shown as context. `budget`:
     tokens that the summary may have. `handle`: under which the exact turns can be read again. `anchors`: exact values
     that are carried as data beside it, those of `turns` among them. `ledger`: (key, tool, state) of effects not known to
-    be done. `cut`: ids of turns
-    that `text` shows in part only, because they are larger than the window; the rest of them is under the handle.
-    `shown`: how `text` shows each of `turns` and then of `kept`. `brief`: the instructions are short, for a small window.
+    be done. `shown`: how `text` shows each of `turns` and then of `kept`. `brief`: the instructions are short, for a small window.
     """
 
     text: str
@@ -49,7 +41,6 @@ class SummaryRequest:
     generation: int = 0
     anchors: tuple[Anchor, ...] = ()
     ledger: tuple[tuple[str, str, str], ...] = ()
-    cut: tuple[str, ...] = ()
     shown: tuple[str, ...] = field(default=(), repr=False)
     brief: bool = False
 
@@ -91,21 +82,17 @@ def build_request(
     anchors: Iterable[Anchor],
     text_of: Callable[[Any], str],
     ledger: Iterable[tuple[str, str, str]] = (),
+    window: int | None = None,
 ) -> SummaryRequest:
     """The request for a summary of `turns` in at most `budget` tokens; `text_of` gives the text of a message."""
     shown = tuple(text_of(turn.message) for turn in (*turns, *kept))
-    blank = SummaryRequest("", tuple(turns), previous, tuple(kept), budget, handle, generation, tuple(anchors), tuple(ledger), shown=shown)
-    return _rendered(blank)
+    known, unsettled, brief = tuple(anchors), tuple(ledger), window is not None and window < SMALL_WINDOW
+    return _rendered(SummaryRequest("", tuple(turns), previous, tuple(kept), budget, handle, generation, known, unsettled, shown, brief))
 
 
 def request_tokens(request: SummaryRequest, count: Callable[[str], int]) -> int:
     """Tokens that the summarizer must be able to read."""
     return count(request.text)
-
-
-def roll(request: SummaryRequest, previous: str | None) -> SummaryRequest:
-    """The same request with another previous summary: that of the chunks before."""
-    return _rendered(replace(request, previous=previous))
 
 
 # --- the prompt --------------------------------------------------------------------------------------------------------
@@ -156,93 +143,6 @@ def _rendered(request: SummaryRequest) -> SummaryRequest:
 
 def _marked(what: str, tag: str, text: str) -> str:
     return f"[lineal {tag} {what}]\n{text}"
-
-
-# --- chunks ------------------------------------------------------------------------------------------------------------
-
-
-def chunks(request: SummaryRequest, window_tokens: int, count: Callable[[str], int]) -> list[SummaryRequest]:
-    """`request` split so that each part, its previous summary and its answer fit into `window_tokens` as `count` measures.
-
-    Returns [request] when it fits as it is. The turns stay in order; kept turns are shown with every chunk, in at most 1/3
-    of its room; the budget of a chunk may be smaller than the request's. Chunks after the first have no previous summary
-    yet: `roll` gives it to them. A covered turn that alone is too large is shown by its head and its tail, and listed in
-    `cut`: it counts as received, because the rest can be read byte-exact under the handle. A caller that means to prune it
-    must not count it. Raises `PolicyError` when the window leaves no room for turns.
-    """
-    if request_tokens(request, count) + request.budget <= window_tokens:
-        return [request]
-    request = replace(request, budget=min(request.budget, window_tokens // ANSWER_SHARE))
-    frame = _frame(request, count)
-    if frame > window_tokens // 4:
-        request = replace(request, brief=True)
-        frame = _frame(request, count)
-    previous = max(count(request.previous or ""), request.budget)
-    room = whole = window_tokens - frame - previous - request.budget
-    while room >= ROOM_LEAST:
-        parts = _split(request, room, count)
-        if all(request_tokens(roll(part, ""), count) + previous + part.budget <= window_tokens for part in parts):
-            return parts
-        room = room * 9 // 10
-    raise _refused(
-        "window",
-        f"a window of {window_tokens:,} tokens leaves {whole:,} for turns, beside instructions ({frame:,}), previous summary "
-        f"({previous:,}) and answer ({request.budget:,}); that is too little for {len(request.kept)} kept turns and one covered.",
-        "use a summarizer with a larger window, or lower summary_max_tokens or floor_turns",
-    )
-
-
-def _frame(request: SummaryRequest, count: Callable[[str], int]) -> int:
-    """Tokens of the prompt without any turn or previous text."""
-    return count(_rendered(replace(request, turns=(), kept=(), shown=(), previous="")).text)
-
-
-Piece = tuple[Turn, str, bool]  # a turn, how it is shown, whether that is only a part of it
-
-
-def _split(request: SummaryRequest, room: int, count: Callable[[str], int]) -> list[SummaryRequest]:
-    covered, kept_texts = request.shown[: len(request.turns)], request.shown[len(request.turns) :]
-    share = room // KEPT_SHARE // max(1, len(request.kept))
-    kept = [_fitted(turn, text, share, request.handle, count) for turn, text in zip(request.kept, kept_texts, strict=True)]
-    room -= sum(_cost(piece, count) for piece in kept)
-    groups: list[list[Piece]] = []
-    left = 0
-    for turn, text in zip(request.turns, covered, strict=True):
-        piece = _fitted(turn, text, room, request.handle, count)
-        cost = _cost(piece, count)
-        if not groups or cost > left:
-            groups.append([])
-            left = room
-        groups[-1].append(piece)
-        left -= cost
-    return [_chunk(request, group, kept, request.previous if i == 0 else None) for i, group in enumerate(groups)]
-
-
-def _chunk(request: SummaryRequest, group: Sequence[Piece], kept: Sequence[Piece], previous: str | None) -> SummaryRequest:
-    turns, shown = tuple(turn for turn, _, _ in group), tuple(text for _, text, _ in (*group, *kept))
-    cut = tuple(turn.id for turn, _, part in group if part)
-    return _rendered(replace(request, turns=turns, shown=shown, cut=cut, previous=previous))
-
-
-def _cost(piece: Piece, count: Callable[[str], int]) -> int:
-    """Tokens that the piece adds to a prompt; the tag is as long as a real one."""
-    turn, text, _ = piece
-    return count(f"\n\n{_marked(f'covered {turn.id} by {turn.author}', '0' * 8, text)}")
-
-
-def _fitted(turn: Turn, text: str, room: int, handle: str, count: Callable[[str], int]) -> Piece:
-    """The turn whole if it costs at most `room` tokens, else its head and tail; with hardly any room, only that it is there."""
-    cost = _cost((turn, text, False), count)
-    if cost <= room:
-        return turn, text, False
-    size = len(text) * max(0, room) // cost
-    while size > 40:
-        size = size * 9 // 10
-        left_out = f'[lineal: {len(text) - size:,} of {len(text):,} characters left out here; expand("{handle}") has them]'
-        shown = f"{text[: size * 2 // 3]}\n{left_out}\n{text[len(text) - size // 3 :]}"
-        if _cost((turn, shown, True), count) <= room:
-            return turn, shown, True
-    return turn, "[lineal: too large to be shown here]", True
 
 
 def _refused(reason: str, what: str, remedy: str) -> PolicyError:

@@ -27,6 +27,7 @@ from lineal.entries import (
     Forked,
     Pinned,
     PurgeBegun,
+    PurgeFinished,
     RolledBack,
     TurnAppended,
     Unpinned,
@@ -124,6 +125,7 @@ class Model:
         child.head, child.now = at, copy.deepcopy(self.past[at])
         child.past = {seq: copy.deepcopy(moment) for seq, moment in self.past.items() if seq <= at}
         child.said = {seq: copy.deepcopy(turn) for seq, turn in self.said.items() if seq <= at}
+        child._forget_purged(child.now)
         child.committed = [g for g in self.committed if g <= child.now.generation]
         return child
 
@@ -158,6 +160,8 @@ class Model:
                 self._note(entry.note)
             case PurgeBegun():
                 self._purged(entry)
+            case PurgeFinished():
+                self._note(entry.note)
 
     def _turn(self, seq: int, e: TurnAppended) -> None:
         if any(self.said[s].id == e.id for s in self.now.branch):
@@ -236,7 +240,7 @@ class Model:
         everywhere = [s for shown in self.now.view for s in ([shown.place] if shown.what == "turn" else shown.stands_for)]
         if len(everywhere) != len(set(everywhere)):
             yield "a turn stands in the view twice (R8)"
-        missing = [self.said[s].id for s in self.now.branch if s not in everywhere]
+        missing = [self.said[s].id for s in self.now.branch if s not in everywhere and self.said[s].message is not None]
         if missing:
             yield f"{missing} are neither shown nor stood for (R8)"
 
@@ -278,6 +282,7 @@ class Model:
         then.view.sort(key=lambda shown: shown.place)
         then.branch.sort()
         then.pins = {**then.pins, **promised}
+        self._forget_purged(then)
         self.now, self.open, self.epoch = then, None, self.epoch + 1
         self._note(e.note)
 
@@ -295,14 +300,15 @@ class Model:
         for turn in self.said.values():
             if turn.id in e.turns:
                 turn.message = None
-        self.now.view = [shown for shown in self.now.view if shown.what == "node" or shown.what == "turn" and shown.name not in e.turns]
-        self.now.branch = [s for s in self.now.branch if self.said[s].id not in e.turns or self._stood_for(s)]
-        self.now.pins = {id: pin for id, pin in self.now.pins.items() if pin[1] not in e.turns}
+        self.now.view = [shown for shown in self.now.view if shown.what != "note"]
+        self._forget_purged(self.now)
         self.open, self.epoch = None, self.epoch + 1
-        self._note(e.note)
 
-    def _stood_for(self, seq: int) -> bool:
-        return any(seq in shown.stands_for for shown in self.now.view)
+    def _forget_purged(self, moment: Moment) -> None:
+        """Purged turns stand in no view, also not in one that comes back."""
+        gone = {turn.seq: turn.id for turn in self.said.values() if turn.message is None}
+        moment.view = [shown for shown in moment.view if shown.what != "turn" or shown.place not in gone]
+        moment.pins = {id: pin for id, pin in moment.pins.items() if pin[1] not in gone.values()}
 
     # --- a live session beside the lists -----------------------------------------------------------------------------
 
