@@ -31,4 +31,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) lineal-demo.db*
+	rm -rf $(VENV) lineal-demo.*

@@ -381,19 +381,13 @@ def test_a_purge_takes_the_content_out_of_everything_that_is_shown() -> None:
         begun(2),
     )
     bare = Node("summary", 1, ((1, 1),), 1, 2, 6, text="[purged]")
-    entry = PurgeBegun(
-        turns=("u1", "a1"),
-        stand_ins={},
-        generations=(1,),
-        checkpoints=(),
-        nodes=(bare,),
-        seqs=(1, 2),
-        note=Note(before.head + 1, "n", 1, 3),
-    )
+    entry = PurgeBegun(turns=("u1", "a1"), stand_ins={}, generations=(1,), checkpoints=(), nodes=(bare,), seqs=(1, 2), effects=("k",))
     after = told(entry, on=before)
-    assert shown(after) == ["g1", "u2", "a2", "note"]
+    assert shown(after) == ["g1", "u2", "a2"]
     assert after.nodes == (bare,) and after.anchors == () and "secret" not in str(to_state(after))
-    assert (after.epoch, after.in_flight) == (1, None)
+    assert (after.epoch, after.in_flight, [d.key for d in after.done]) == (1, None, ["k"])
+    finished = told(PurgeFinished(begun=after.head, note=Note(after.head + 1, "fresh", 1, 3)), on=after)
+    assert shown(finished) == ["g1", "u2", "a2", "note"] and finished.purging == 0
 
 
 def test_a_foreign_annotation_changes_nothing_but_the_head() -> None:

@@ -191,6 +191,27 @@ def test_a_result_that_came_after_other_turns_is_shown_behind_its_call() -> None
     assert texts(render(lineage, contents))[1:] == ["result 4", "request 2", "answer 3"]
 
 
+def test_what_is_derived_comes_behind_what_was_shown_before() -> None:
+    """R28: a call that is overtaken later on does not move the results that stood there."""
+    before = render(*view(user(1), call(2, "c1", "c2"), result(3, "c1")))
+    after = render(*view(user(1), call(2, "c1", "c2"), result(3, "c1"), user(4)))
+    assert after[: len(before)] == before and texts(after)[-1] == "request 4"
+
+
+def test_no_note_stands_between_a_call_and_its_result() -> None:
+    """R11: providers take a result only right behind its call."""
+    lineage, contents = view(user(1), call(2, "c1"), Note(3, "[lineal notes] pinned: x", 5, 9), result(4, "c1"), user(5))
+    assert [m["role"] for m in render(lineage, contents)] == ["user", "assistant", "tool", "system", "user"]
+
+
+def test_an_interim_result_of_an_earlier_call_answers_no_later_one() -> None:
+    """Ids are used again: what was pending once does not keep the next call from being closed."""
+    lineage, contents = view(call(1, "c"), result(2, "c", final=False), result(3, "c"), user(4), call(5, "c"), user(6))
+    found = render(lineage, contents)
+    assert [m["role"] for m in found] == ["assistant", "tool", "tool", "user", "assistant", "tool", "user"]
+    assert found[5]["content"].startswith("[outcome unknown]")
+
+
 def test_a_reused_id_goes_to_the_newest_call() -> None:
     lineage, contents = view(call(1, "c"), result(2, "c"), user(3), call(4, "c"), result(5, "c"), user(6))
     assert texts(render(lineage, contents)) == ["tool(look {})", "result 2", "request 3", "tool(look {})", "result 5", "request 6"]

@@ -46,6 +46,7 @@ class AsyncSession:
         return self.sync.name
 
     append = _twin(Session.append)
+    save = _twin(Session.save)
     messages = _twin(Session.messages)
     view = _twin(Session.view)
     turns = _twin(Session.turns)

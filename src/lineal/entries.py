@@ -109,7 +109,8 @@ Range = tuple[int, int]  # first and last seq, both inside
 class Node(Struct, frozen=True, tag_field="item", tag="node"):
     """What stands in the view for turns that left it. `summary` is lossy; `spill` is byte-exact through its handle.
 
-    `tokens` and `bytes` measure what is shown; `source_tokens` what it stands for; `count` is in turns.
+    `tokens` and `bytes` measure what is shown; `source_tokens` what it stands for; `count` is in turns. `dialect` is the
+    one that was spoken when it was made: what comes later does not change how it is shown (R28).
     """
 
     kind: Literal["summary", "spill"]
@@ -120,6 +121,7 @@ class Node(Struct, frozen=True, tag_field="item", tag="node"):
     bytes: int
     source_tokens: int = 0
     text: str = ""
+    dialect: str = "openai"
 
     @property
     def handle(self) -> str:
@@ -137,6 +139,7 @@ class Note(Struct, frozen=True, tag_field="item", tag="note"):
     text: str
     tokens: int
     bytes: int
+    dialect: str = "openai"
 
 
 class Stub(Struct, frozen=True):
@@ -199,7 +202,10 @@ class CompactionBegun(Entry, frozen=True, tag="compaction_begun"):
 
 
 class CompactionCommitted(Entry, frozen=True, tag="compaction_committed"):
-    """`lossy` is True for a summary. `pre_digest` and `post_digest` are of the view before and after (record 004)."""
+    """`lossy` is True for a summary. `pre_digest` and `post_digest` are of the view before and after (record 004).
+
+    `more`: turns that could have been covered were left, because the summarizer could not read, or did not receive, them.
+    """
 
     generation: int
     parent: int
@@ -215,6 +221,7 @@ class CompactionCommitted(Entry, frozen=True, tag="compaction_committed"):
     anchors: tuple[Anchor, ...] = ()
     note: Note | None = None
     ineffective: int = 0
+    more: bool = False
 
 
 class CompactionAborted(Entry, frozen=True, tag="compaction_aborted"):

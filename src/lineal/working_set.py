@@ -9,7 +9,10 @@ user or assistant turn (R21). The label names the handle under which the covered
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from lineal import anchors, messages
 from lineal.entries import Call, Node, Note, Pin
@@ -29,6 +32,12 @@ def node_text(node: Node) -> str:
         return f'[lineal spill {node.handle}: {what}, put aside byte-exact; expand("{node.handle}") re-reads them]'
     label = f'[lineal summary {node.handle} of {what}; derived, said by nobody; expand("{node.handle}") re-reads them]'
     return f"{label}\n{node.text}"
+
+
+def measured(node: Node, counter: Counter) -> Node:
+    """The node with its size, as it will be shown."""
+    tokens, size = measure(messages.machine_message(node_text(node), node.dialect), counter)
+    return msgspec.structs.replace(node, tokens=tokens, bytes=size)
 
 
 def note_text(lineage: Lineage, budget: int, count: Callable[[str], int], head: Sequence[str] = ()) -> str:
@@ -69,22 +78,30 @@ def _kept_lines(lineage: Lineage) -> list[str]:
     return [f"turn {t.id} (seq {t.seq}, {t.author}) is kept verbatim from before; work went on since" for t in old]
 
 
+def spoken(lineage: Lineage) -> str:
+    """The dialect in which lineal speaks from now on: that of the newest turn that is no plain text, else as before."""
+    turns = (t.dialect for t in reversed(lineage.turns) if t.dialect != "openai")
+    before = (n.dialect for n in reversed(lineage.nodes) if n.dialect != "openai")
+    return next(turns, None) or next(before, "openai")
+
+
 def make_note(lineage: Lineage, budget: int, counter: Counter, head: Sequence[str] = ()) -> Note | None:
     """The note as an item of the view, measured as it will be shown."""
     text = note_text(lineage, budget, counter.count, head)
-    if not text:
-        return None
-    tokens, size = measure(messages.machine_message(text, "openai"), counter)
-    return Note(lineage.head, text, tokens, size)
+    return _note(lineage, lineage.head, text, counter) if text else None
+
+
+def _note(lineage: Lineage, seq: int, text: str, counter: Counter) -> Note:
+    dialect = spoken(lineage)
+    tokens, size = measure(messages.machine_message(text, dialect), counter)
+    return Note(seq, text, tokens, size, dialect)
 
 
 def pin_note(lineage: Lineage, pin: Pin, counter: Counter) -> Note | None:
     """What the model is told at once when a text is pinned; the next note repeats it. A pinned turn is in the view already."""
     if not pin.text:
         return None
-    text = f"[lineal notes; kept by machine, said by nobody]\npinned: {pin.text}"
-    tokens, size = measure(messages.machine_message(text, "openai"), counter)
-    return Note(lineage.head + 1, text, tokens, size)
+    return _note(lineage, lineage.head + 1, f"[lineal notes; kept by machine, said by nobody]\npinned: {pin.text}", counter)
 
 
 def turn_message(item: TurnItem, message: Any) -> Any:
@@ -108,54 +125,58 @@ def render(lineage: Lineage, contents: Mapping[int, Any], dialect: str | None = 
 
 def shown(lineage: Lineage, contents: Mapping[int, Any], dialect: str | None = None) -> Iterator[tuple[Item | Call, Any]]:
     """Each message in the order it is shown, with the item that it shows; a derived result comes with its call."""
-    spoken = dialect or messages.dialect_of([contents[t.seq] for t in lineage.turns if not t.gone])
     unanswered = _to_close(lineage)
-    for item in _paired(lineage):
+    for item in (i for group in _paired(lineage) for i in (*group, *_owed(group, unanswered))):
         if isinstance(item, Node):
-            yield item, messages.machine_message(node_text(item), spoken)
+            yield item, messages.machine_message(node_text(item), dialect or item.dialect)
         elif isinstance(item, Note):
-            yield item, messages.machine_message(item.text, spoken)
+            yield item, messages.machine_message(item.text, dialect or item.dialect)
+        elif isinstance(item, _Owed):
+            yield item.call, messages.missing_result(item.call, item.turn.dialect, contents[item.turn.seq])
         elif not item.gone:
             yield item, turn_message(item, contents[item.seq])
-            for call in item.calls:
-                if (item.seq, call.id) in unanswered:
-                    yield call, messages.missing_result(call, item.dialect, contents[item.seq])
 
 
-def _paired(lineage: Lineage) -> list[Item]:
-    """The items in the order they are shown: a result that came after other turns is shown behind its call (R11).
+@dataclass(frozen=True)
+class _Owed:
+    """A call behind which the conversation went on without a result."""
 
-    Providers take a result only right behind its call. Turns that hold anything but results stay where they were said.
+    turn: TurnItem
+    call: Call
+
+
+def _paired(lineage: Lineage) -> list[list[Item]]:
+    """The items in the order they are shown, each call with its results in one group (R11).
+
+    Providers take a result only right behind its call, so one that came after other turns or notes is shown there. Turns
+    that hold anything but results stay where they were said.
     """
-    behind: dict[int, list[TurnItem]] = {}
-    moved: set[int] = set()
-    asked: dict[str, int] = {}
-    last_word = 0
-    for turn in lineage.turns:
-        asked.update({c.id: turn.seq for c in turn.calls})
-        callers = {asked[r.call] for r in turn.results if r.call in asked}
-        if turn.author == "tool" and len(callers) == 1 and (caller := callers.pop()) < last_word:
-            behind.setdefault(caller, []).append(turn)
-            moved.add(turn.seq)
-        elif not turn.results:
-            last_word = turn.seq
-    if not moved:
-        return list(lineage.items)
-    order: list[Item] = []
+    groups: list[list[Item]] = []
+    asked: dict[str, list[Item]] = {}
     for item in lineage.items:
-        if not (isinstance(item, TurnItem) and item.seq in moved):
-            order.append(item)
+        callers = [asked[r.call] for r in item.results if r.call in asked] if isinstance(item, TurnItem) and item.author == "tool" else []
+        if callers and all(c is callers[0] for c in callers):
+            callers[0].append(item)
+            continue
+        groups.append([item])
         if isinstance(item, TurnItem):
-            order.extend(behind.get(item.seq, ()))
-    return order
+            asked.update({c.id: groups[-1] for c in item.calls})
+    return groups
+
+
+def _owed(group: Sequence[Item], unanswered: set[tuple[int, str]]) -> list[_Owed]:
+    turns = (i for i in group if isinstance(i, TurnItem) and not i.gone)
+    return [_Owed(t, call) for t in turns for call in t.calls if (t.seq, call.id) in unanswered]
 
 
 def _to_close(lineage: Lineage) -> set[tuple[int, str]]:
-    """(seq, call id) of calls with no final result behind which the conversation went on."""
+    """(seq, call id) of calls with no result, not even an interim one, behind which the conversation went on."""
     last = next((t.seq for t in reversed(lineage.turns) if not t.results and not t.late), 0)
-    open_ids = [(t.seq, call) for u in units(lineage.turns) for call in u.open for t in u.turns if any(c.id == call for c in t.calls)]
-    interim = {r.call for t in lineage.turns for r in t.results if not r.final}
-    return {(seq, call) for seq, call in open_ids if seq < last and call not in interim}
+    found: set[tuple[int, str]] = set()
+    for unit in units(lineage.turns):
+        waiting = set(unit.open) - {r.call for t in unit.turns for r in t.results}
+        found |= {(t.seq, c.id) for t in unit.turns if t.seq < last for c in t.calls if c.id in waiting}
+    return found
 
 
 def _refuse_orphans(lineage: Lineage) -> None:

@@ -33,13 +33,17 @@ def run() -> Run:
     return invoke
 
 
+def plain(request: lineal.SummaryRequest) -> str:
+    return f"Goal: see the work through. {len(request.turns)} turns were covered."
+
+
 def made(transcript: Path, path: Path, policy: lineal.Policy) -> Path:
     """A store with one session: the transcript, a checkpoint, a compaction, a checkpoint behind it."""
     with lineal.connect(path) as store:
         session = store.session("agent", policy=policy)
         import_transcript(session, transcript, changes_state=PATTERNS)
         session.checkpoint("before")
-        assert isinstance(session.compact(), lineal.Compacted)
+        assert isinstance(session.compact(plain), lineal.Compacted)
         session.checkpoint("after")
     return path
 

@@ -98,16 +98,26 @@ def test_a_repeat_with_the_same_request_id_gives_the_first_result(run: Any, stor
     assert (first["generation"], first["handle"]) == (second["generation"], second["handle"]) == (1, "g1")
 
 
-def test_a_refused_compaction_is_exit_code_1_with_the_numbers(run: Any, store_path: Path, tmp_path: Path) -> None:
-    """R14: one indivisible unit; nothing is written."""
+def test_nothing_to_compact_is_exit_code_0_and_writes_nothing(run: Any, store_path: Path, tmp_path: Path) -> None:
+    """R14: one indivisible unit."""
     run("import", chat(tmp_path / "t.jsonl", {"role": "user", "content": "x " * 50}), store_path)
-    run("pin", store_path, "kept")
     before = store_path.read_bytes()
     result = run("compact", store_path, "--floor-turns", 0)
-    assert result.exit_code in (0, 1) and store_path.read_bytes() == before
-    with lineal.connect(store_path, create=False) as store:
-        plan_refused = isinstance(store.session("t").compact(), lineal.Refused)
-    assert (result.exit_code == 1) == plan_refused and (plan_refused or "nothing to do" in result.stdout)
+    assert (result.exit_code, store_path.read_bytes()) == (0, before) and "nothing to do: nothing to cover" in result.stdout
+
+
+def test_a_floor_that_was_evicted_is_refused_with_exit_code_1(run: Any, store_path: Path) -> None:
+    """Record 002: the floor cannot be proven inside what the summarizer reads; the turn and its range are named."""
+    run("import", sample_path(), store_path)
+    with lineal.connect(store_path, create=False) as opened:
+        session = opened.session("release-day")
+        session.note_eviction([session.log.lineage.turns[-2].id], "host")
+    before = store_path.read_bytes()
+    result = run("compact", store_path, "--trigger", 5_000, "--target", 1_500)
+    assert result.exit_code == 1 and "seq 112" in result.stderr and "way out: " in result.stderr
+    error = json.loads(run("compact", store_path, "--trigger", 5_000, "--target", 1_500, "--json").stdout)["error"]
+    assert (error["type"], error["reason"]) == ("UnrecoverableCompactionError", "floor_missing")
+    assert store_path.read_bytes() == before
 
 
 def test_while_another_compacts_the_command_is_refused(run: Any, store: Path) -> None:

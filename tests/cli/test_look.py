@@ -36,7 +36,8 @@ def test_the_log_is_one_axis_with_its_marks(run: Any, either: Path) -> None:
         head = store.session("agent").status().head
     assert [int(line[:7]) for line in lines] == list(range(1, head + 1))
     marks = [line[8] for line in lines if line[8] != " "]
-    assert marks == ["●", "┌", "└", "●"]
+    passes = (len(marks) - 2) // 2
+    assert passes >= 1 and marks == ["●", *["┌", "└"] * passes, "●"]
 
 
 def test_the_log_can_be_cut_to_a_stretch_and_to_kinds(run: Any, store: Path) -> None:

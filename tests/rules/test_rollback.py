@@ -81,10 +81,14 @@ def test_an_effect_open_at_the_target_stays_unknown_and_does_not_block() -> None
     assert verdict.facts["guarded"] == ("rotate",)
 
 
-def test_an_effect_open_at_the_target_without_a_stable_key_blocks() -> None:
+def test_an_effect_open_at_the_target_keeps_its_emission_there() -> None:
+    """Without a caller's key the emission answers for it; outside the gate nothing does, once it was done."""
     spawn = EffectRecord("spawn", 9, state="done", keyed=False)
-    verdict = judge(replace(BACK, effects=(spawn,), in_flight_at_target=("spawn",)))
-    assert (verdict.reason, verdict.facts["refused"]) == ("unguarded", ("spawn",))
+    back = replace(BACK, effects=(spawn,), in_flight_at_target=("spawn",))
+    assert judge(back).facts["guarded"] == ("spawn",)
+    outside = replace(back, effects=(replace(spawn, guarded=False),))
+    assert (judge(outside).reason, judge(outside).facts["refused"]) == ("unguarded", ("spawn",))
+    assert judge(replace(back, effects=(replace(spawn, guarded=False, state="unknown"),))).allowed
 
 
 def test_a_pruned_target_names_the_oldest_reachable_seq() -> None:
@@ -241,7 +245,11 @@ def dumb(effects: list[EffectRecord], facts: RollbackFacts) -> list[str] | None:
             continue
         if effect.idempotent or effect.resolved or effect.state in ("no_effect", "compensated"):
             continue
-        if facts.watermark is None or not effect.keyed or not effect.guarded:
+        if facts.watermark is None:
+            return None
+        if not effect.guarded and (effect.state == "done" or not open_there):
+            return None
+        if not effect.keyed and effect.seq > facts.target:
             return None
         if effect.state == "done":
             done.append(effect.key)

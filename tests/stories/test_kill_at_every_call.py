@@ -73,7 +73,9 @@ def _cut_off(mode: str, directory: Path) -> list[Run]:
 def _table(mode: str, whole: Reference, runs: list[Run]) -> str:
     how = {"kill": "SIGKILL at every engine call", "error": "an I/O error at every engine call"}[mode]
     lines = ["", f"{how}: {len(runs)} runs of a story of {len(whole.ends)} steps and {len(whole.methods)} calls"]
-    lines.append(f"{'step':<18}{'calls':>9}  {'runs':>4} {'old':>4} {'new':>4} {'between':>8} {'refused':>8} {'torn':>5} {'lost':>5}  methods")
+    lines.append(
+        f"{'step':<18}{'calls':>9}  {'runs':>4} {'old':>4} {'new':>4} {'between':>8} {'refused':>8} {'torn':>5} {'lost':>5}  methods"
+    )
     for name, end in whole.ends.items():
         mine = [run for run in runs if run.step == name]
         lines.append(_line(name, f"{whole.begin_of(name) + 1}-{end}", mine, dict.fromkeys(run.method for run in mine)))

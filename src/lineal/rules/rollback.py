@@ -98,7 +98,13 @@ class RollbackFacts:
 
     @property
     def unguarded(self) -> tuple[EffectRecord, ...]:
-        return tuple(e for e in self.weighing if not (e.keyed and e.guarded))
+        """What nothing would answer for, if it were sent again.
+
+        One that was in flight at the target through the gate keeps its emission there, so the ledger answers without a
+        caller's key; one outside the gate that was done since would be done again by whoever finds its call open.
+        """
+        loose = (e for e in self.weighing if not (e.keyed and e.guarded))
+        return tuple(e for e in loose if e.seq > self.target or (e.state == "done" and not e.guarded))
 
     @property
     def refused(self) -> tuple[EffectRecord, ...]:

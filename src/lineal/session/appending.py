@@ -105,12 +105,12 @@ def _write(session: Session, batch: list[Given], standing: dict[int, Turn], orph
     def decide(lineage: Lineage) -> Sequence[Entry]:
         if lineage.branch:
             _refuse_or_note_earlier(session, lineage, todo, standing)
-        late = _dangling(session, lineage, todo, orphans)
+        dangling = _dangling(session, lineage, todo, orphans)
         entries: list[Entry] = []
         for n, given in enumerate(batch):
             seq = standing[n].seq if n in standing else lineage.head + 1 + len(entries)
             if n not in standing:
-                entries.append(_entry(session, seq, given, n in late))
+                entries.append(_entry(session, seq, given, dangling.get(n, set())))
             if beside:
                 entries.extend(beside(lineage, n, seq))
         return entries
@@ -144,17 +144,17 @@ def _standing(session: Session, lineage: Lineage, id: str, message: Any) -> Turn
     return None
 
 
-def _dangling(session: Session, lineage: Lineage, todo: list[tuple[int, Given]], orphans: bool) -> set[int]:
-    """Places in the batch of results whose call has left the view (late); a result without any call is refused (R4)."""
-    late: set[int] = set()
+def _dangling(session: Session, lineage: Lineage, todo: list[tuple[int, Given]], orphans: bool) -> dict[int, set[str]]:
+    """Place in the batch -> calls that it answers though they have left the view; a result without any call is refused (R4)."""
+    dangling: dict[int, set[str]] = {}
     wanted = {(n, r.call) for n, (_, _, parsed) in todo for r in parsed.results}
     if not wanted:
-        return late
+        return dangling
     said = {c.id for _, (_, _, parsed) in todo for c in parsed.calls}
     for turn in reversed(lineage.turns):
         if all(call in said for _, call in wanted):
             break
-        said.update(c.id for c in turn.calls)
+        said.update(c.id for c in turn.calls if not turn.gone)
     for n, call in sorted(wanted):
         if call not in said:
             if not orphans and not _asked_before(session, lineage, call):
@@ -167,12 +167,14 @@ def _dangling(session: Session, lineage: Lineage, todo: list[tuple[int, Given]],
                         facts={"call": call},
                     )
                 )
-            late.add(n)
-    return late
+            dangling.setdefault(n, set()).add(call)
+    return dangling
 
 
 def _asked_before(session: Session, lineage: Lineage, call: str) -> bool:
     """Whether a turn that left the view made this call; newest first. What was pruned cannot be asked: it is believed."""
+    if any(c.id == call for t in lineage.turns if t.gone for c in t.calls):
+        return True
     for first, last in reversed(ranges.union(r for n in lineage.nodes for r in n.ranges)):
         for end in range(last, first - 1, -LOOK_BACK):
             wanted = (max(first, end - LOOK_BACK + 1), end)
@@ -184,8 +186,10 @@ def _asked_before(session: Session, lineage: Lineage, call: str) -> bool:
     return False
 
 
-def _entry(session: Session, seq: int, given: Given, late: bool) -> TurnAppended:
+def _entry(session: Session, seq: int, given: Given, dangling: set[str]) -> TurnAppended:
     id, message, parsed = given
+    results = tuple(r for r in parsed.results if r.call not in dangling)
+    late = bool(dangling) and not results  # nothing in it is a pair any more: it is shown as words
     id = id or f"@{seq}"
     limit = session.policy.stub_bytes
     tokens, size = measure(message, session.counter)
@@ -202,7 +206,7 @@ def _entry(session: Session, seq: int, given: Given, late: bool) -> TurnAppended
         bytes=size,
         dialect=parsed.dialect,
         calls=parsed.calls,
-        results=() if late else parsed.results,
+        results=results,
         stubbed=stubbed,
         late=late,
     )

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from lineal import anchors, codec, messages, ranges
 from lineal.entries import (
     CompactionAborted,
@@ -56,7 +58,7 @@ def plan(
 
     `further`: the call before left turns for this one, so that an unchanged session is no reason to stop.
     """
-    chosen: list[Cut] = []
+    chosen: list[tuple[Cut, bool]] = []
     request_id = request_id or uuid.uuid4().hex
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
@@ -65,7 +67,7 @@ def plan(
         fitted = _fit(whole, lineage, session, window) if window else whole
         unchanged = not (further or automatic) and _unchanged(session, lineage)
         judge_plan(session, lineage, fitted, automatic, window, unchanged)
-        chosen[:] = [fitted]
+        chosen[:] = [(fitted, len(fitted.later) > len(whole.later))]
         begun = CompactionBegun(
             generation=lineage.last_generation + 1,
             request_id=request_id,
@@ -79,7 +81,7 @@ def plan(
         return [*_closing(lineage, "its holder is gone"), begun]
 
     lineage, rows = session.log.write(decide)
-    (fitted,) = chosen
+    ((fitted, more),) = chosen
     flight = lineage.in_flight
     assert flight is not None
     try:
@@ -101,7 +103,7 @@ def plan(
         parent=lineage.generation,
         begun_seq=rows[-1].seq,
         automatic=automatic,
-        more=bool(fitted.later),
+        more=more,
     )
 
 
@@ -231,6 +233,8 @@ def commit(session: Session, plan: Plan, summary: str | Summary) -> Compacted:
         covered = _received(lineage, plan, given)
         entry, after = build(session, lineage, plan.generation, plan.request_id, covered, "summary", given.text, stubs)
         demand(_judge_commit(session, lineage, after, plan, given, covered, entry))
+        wanted = sum(name(i) in plan.covered or name(i) in plan.nodes for i in lineage.items)
+        entry = msgspec.structs.replace(entry, more=plan.more or len(covered) < wanted)
         stood_for = raw_ranges(covered)
         ids = tuple(t.id for t in plan.request.turns if ranges.contains(stood_for, t.seq))
         outcome[:] = [compacted(lineage, after, entry, ids)]

@@ -156,7 +156,11 @@ def _recordable(value: Any) -> Any:
 
 
 def begin(effect: Effect) -> None:
-    """Ask the rule; write the intent, or hand out what the ledger has. Raises `UnsafeEffectError`, `KeyConflict`."""
+    """Ask the rule; write the intent, or hand out what the ledger has. Raises `UnsafeEffectError`, `KeyConflict`, `PolicyError`."""
+    asked = effect._asked_key
+    if asked is not None and (not isinstance(asked, str) or not asked or asked.startswith("@")):
+        remedy = "give a non-empty string that does not begin with @, or none"
+        raise PolicyError(Verdict("emission", "key", message=f"{asked!r:.80} is no key.", remedy=remedy))
     session, digest = effect._session, codec.arguments_digest(effect.args)
     shown = _recordable(effect.args)
 
@@ -179,7 +183,7 @@ def begin(effect: Effect) -> None:
                 tool=effect.tool,
                 arguments=digest,
                 lease=held,
-                idempotent=effect.idempotent,
+                idempotent=known.idempotent if known else effect.idempotent,
                 keyed=effect._asked_key is not None,
                 attempt=effect.attempt,
                 turn=turn,

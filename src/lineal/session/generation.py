@@ -87,9 +87,8 @@ def _node(
 ) -> Node:
     count = sum(i.count if isinstance(i, Node) else 1 for i in covered)
     source = sum(readable_tokens(i) for i in covered)
-    bare = Node(kind, generation, ranges_of(lineage, covered), count, 0, 0, source, text)
-    tokens, size = measure(messages.machine_message(working_set.node_text(bare), "openai"), session.counter)
-    return msgspec.structs.replace(bare, tokens=tokens, bytes=size)
+    bare = Node(kind, generation, ranges_of(lineage, covered), count, 0, 0, source, text, working_set.spoken(lineage))
+    return working_set.measured(bare, session.counter)
 
 
 def ranges_of(lineage: Lineage, covered: Sequence[Item]) -> tuple[Range, ...]:

@@ -113,6 +113,8 @@ class Log:
             lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
             if isinstance(entry, PruneBegun | PurgeBegun):
                 self.forget_holes()
+        if until is not None and lineage.head < until:
+            self._cross(lineage.head + 1, until + 1, whole=True)  # refuses: what stood last was pruned, and no row behind it says so
         return lineage
 
     def entries(self, after: int = 0, until: int | None = None, kinds: Sequence[str] | None = None) -> Iterator[tuple[Row, Entry]]:

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from lineal import messages, ranges
+from lineal import codec, messages, ranges
 from lineal.engines import Row
 from lineal.entries import CompactionCommitted, Entry, Node, Range, Turn, TurnAppended
 from lineal.errors import Refused, Verdict
@@ -51,7 +51,10 @@ def read_turns(session: Session, lineage: Lineage, wanted: Iterable[Range]) -> l
 
 
 def expand(session: Session, handle: str) -> list[Turn]:
-    """The exact turns behind a handle (`g4` of a summary or spill, `t:ID` or an id of a turn). Raises `Refused`."""
+    """The exact turns behind a handle (`g4` of a summary or spill, `t:ID` or an id of a turn), without those that were purged.
+
+    Raises `Refused` for an unknown handle, and where one of the turns was pruned.
+    """
     lineage = session.log.catch_up()
     node, commit = _node(session, lineage, handle)
     if node is None:
@@ -62,14 +65,22 @@ def expand(session: Session, handle: str) -> list[Turn]:
             raise _gone(f"{handle!r} {purged}", "see view().handles, or search()")
         return found[:1]
     found = read_turns(session, lineage, node.ranges)
-    holes = ranges.overlap(node.ranges, [(run.first, run.last) for run in session.log.holes()])
-    if commit and not holes and len(found) < node.count:
+    erased = sum(isinstance(e, TurnAppended) and ranges.contains(node.ranges, seq) for seq, e in session.log.erased().items())
+    missing = len(found) + erased < node.count
+    holes = _pruned(session, node.ranges) if missing else ()
+    if commit and missing and not holes:
         found = read_turns(session, session.log.at(commit), node.ranges)  # it stood on a branch that was left behind
-    if holes and len(found) < node.count:
+    if holes:
         raise _gone(
             f"{len(found)} of the {node.count} turns of {handle!r} are retained; seq {ranges.told(holes)} was pruned", "see turns()"
         )
     return found
+
+
+def _pruned(session: Session, wanted: tuple[Range, ...]) -> tuple[Range, ...]:
+    """What of these ranges was pruned: here, or in the session that this one is a fork of."""
+    holes = ranges.overlap(wanted, [(run.first, run.last) for run in session.log.holes()])
+    return ranges.union([*holes, *((row.seq, row.seq) for row, _ in session.log.rows(wanted) if row.kind == codec.PRUNED)])
 
 
 def _node(session: Session, lineage: Lineage, handle: str) -> tuple[Node | None, int]:

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from lineal import ranges, working_set
 from lineal.entries import (
+    CompactionAborted,
     CompactionCommitted,
     EffectIntended,
     EffectSettled,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 ALWAYS_KEPT = (*EFFECT_KINDS, "prune_begun", "purge_begun", "forked")
 CHUNK = 500  # rows a step of deletion takes, so that appends are never locked out for long (R37)
 TEXT_GONE = "[purged]"
+PLAIN_WHYS = ("its holder is gone", "its turns could not be read", "aborted by the caller", "cancelled", "commit failed", TEXT_GONE)
 FOREIGN_TURN = -1  # of an effect that a fork knows from its parent: its call stands in no view of the fork
 IN_STATES = ("compaction_committed", "rolled_back", "effect_settled", "forked", "purge_finished")  # whose content a state repeats
 
@@ -96,7 +99,7 @@ def prune(session: Session, before: int | None, keep_checkpoints: int | None, dr
 def _needs(session: Session, lineage: Lineage, kept: Sequence[int]) -> Needs:
     """What can still be reached: the view now, each kept checkpoint's view, spills, pins, effects, what declares holes."""
     now = _reached(lineage)
-    held = [_reached(session.log.at(seq)) for seq in kept]
+    held = [_reached(past) for past in map(partial(_rebuilt, session), kept) if past]
     pinned = [(t.seq, t.seq) for t in lineage.turns if t.id in {p.turn for p in lineage.pins}]
     flight = lineage.in_flight
     return Needs(
@@ -108,6 +111,14 @@ def _needs(session: Session, lineage: Lineage, kept: Sequence[int]) -> Needs:
         pins=ranges.union(pinned),
         forks=((lineage.head, lineage.head),),
     )
+
+
+def _rebuilt(session: Session, seq: int) -> Lineage | None:
+    """The fold at a checkpoint, or None where it can be rebuilt no more (in a fork of a pruned log): then it needs nothing."""
+    try:
+        return session.log.at(seq)
+    except Refused:
+        return None
 
 
 def _reached(lineage: Lineage) -> tuple[list[Range], list[Range]]:
@@ -127,7 +138,8 @@ def _commits(session: Session, lineage: Lineage) -> list[Range]:
 
 
 def _present(session: Session, until: int) -> Iterator[Range]:
-    return ((row.seq, row.seq) for row in session.engine.scan(session.name, 0, until))
+    """Rows that may be asked about. Annotations of others (`x.*`) are theirs to judge: they stay."""
+    return ((row.seq, row.seq) for row in session.engine.scan(session.name, 0, until) if not row.kind.startswith("x."))
 
 
 def _stale_states(session: Session, lineage: Lineage, runs: Sequence[Range], kept: set[int]) -> list[int]:
@@ -193,7 +205,8 @@ class _Purge:
         self.generations: set[int] = set()
         self.effects: set[str] = set()
         self.repeated = False  # from here on a note may repeat what goes
-        self.inherited: dict[str, Any] = {}
+        self.bared: set[int] = set()
+        self.inherited: dict[str, Any] = {}  # stand-ins of earlier purges whose own declaration holds the content, too
         self.stand_ins = dict(self._collect())
         tainted = [seq for seq, e in self.stand_ins.items() if e.__struct_config__.tag in IN_STATES]
         self.states = [s for s in session.engine.states(session.name) if tainted and s >= min(tainted)]
@@ -203,7 +216,8 @@ class _Purge:
         first = 1 if self.told else min(self.seqs, default=self.lineage.head + 1)
         for row, entry in self.session.log.entries(first - 1):
             bare = self._bare(row.seq, entry)
-            if bare is not None and not row.erased:
+            if bare is not None:
+                self.bared.add(row.seq)
                 yield row.seq, bare
 
     def _bare(self, seq: int, e: Entry) -> Entry | None:
@@ -224,12 +238,24 @@ class _Purge:
         if isinstance(e, EffectSettled) and e.key in self.effects:
             self.repeated = True
             return msgspec.structs.replace(e, outcome=None, why="")
+        if isinstance(e, CompactionAborted) and self.seqs and e.why not in PLAIN_WHYS:
+            return msgspec.structs.replace(e, why=TEXT_GONE)  # it may quote what was summarised
         if isinstance(e, PurgeFinished) and self._repeats(e.note):
             return msgspec.structs.replace(e, note=None)
-        if isinstance(e, Forked) and self._repeats(e.note):
-            self.inherited |= e.stand_ins
-            return msgspec.structs.replace(e, note=None)
+        if isinstance(e, Forked) and (self._repeats(e.note) or self._redeclares(e)):
+            return msgspec.structs.replace(e, note=None, stand_ins=self._handed_on(e))
+        if isinstance(e, PurgeBegun) and self._redeclares(e):
+            return msgspec.structs.replace(e, stand_ins=self._handed_on(e))
         return None
+
+    def _redeclares(self, e: Forked | PurgeBegun) -> bool:
+        """Whether a stand-in that was declared here holds what goes now: a summary's anchors are of many turns."""
+        return not self.bared.isdisjoint(map(int, e.stand_ins))
+
+    def _handed_on(self, e: Forked | PurgeBegun) -> dict[str, Any]:
+        """What is left of a declaration when this purge takes over its stand-ins."""
+        self.inherited |= e.stand_ins
+        return {seq: bare for seq, bare in e.stand_ins.items() if bare["kind"] == "turn"}
 
     def _repeats(self, note: Note | None) -> bool:
         return note is not None and self.repeated
@@ -238,7 +264,7 @@ class _Purge:
         if node.kind != "summary" or not any(ranges.contains(node.ranges, seq) for seq in self.seqs):
             return node
         self.generations.add(node.generation)
-        return msgspec.structs.replace(node, text=TEXT_GONE)
+        return working_set.measured(msgspec.structs.replace(node, text=TEXT_GONE), self.session.counter)
 
     def _anchors(self, anchors: tuple[Any, ...]) -> tuple[Any, ...]:
         left = tuple(a for a in anchors if a.seq not in self.seqs)
@@ -309,12 +335,13 @@ def _finish_prune(session: Session, seq: int) -> int:
 
 
 def _finish_purge(session: Session, seq: int) -> int:
-    """Erase rows and states, then the same in every fork; only then is it finished (R54)."""
+    """Erase states and rows, then the same in every fork; only then is it finished (R54)."""
     begun = cast(PurgeBegun, next(session.log.entries(seq - 1, seq))[1])
-    session.engine.delete(session.name, [int(s) for s in begun.stand_ins], content_only=True)
     first = min((int(s) for s, e in begun.stand_ins.items() if e["kind"] in IN_STATES), default=seq)
     session.log.keep_state()  # before the tainted ones go: behind a pruned range it is where the fold goes on
     session.engine.delete_states(session.name, [s for s in session.engine.states(session.name) if first <= s < seq])
+    # States first: one that still has the content would look altered beside rows that have lost it.
+    session.engine.delete(session.name, [int(s) for s in begun.stand_ins], content_only=True)
     for name in forks_of(session.engine, session.name):
         _purge_copies(session.sibling(name), begun, session.name)
 

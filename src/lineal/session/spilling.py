@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from lineal import messages
 from lineal.entries import Entry, Evicted, Turn
-from lineal.errors import Refused, Verdict
+from lineal.errors import Corrupt, Refused, Verdict
 from lineal.holder import alive, describe
-from lineal.lineage import Item, Lineage, place
+from lineal.lineage import Item, Lineage, TurnItem, place
 from lineal.rules import compaction as rule
 from lineal.rules.compaction import CompactionFacts
 from lineal.rules.cut import cut, open_calls, over, spill_cut, units
 from lineal.session.compaction import demand
-from lineal.session.generation import announce, build, compacted, raw_ids, stubs_for
+from lineal.session.generation import announce, build, compacted, stubs_for
 from lineal.session.outcomes import Compacted
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool
     policy = session.policy
     release = policy.trigger if hard else (policy.trigger + policy.ceiling) // 2
     outcome: Compacted | None = None
+    put_aside: list[TurnItem] = []
     for _ in range(2):  # older than the newest user turn, then behind it
 
         def decide(lineage: Lineage) -> Sequence[Entry]:
-            nonlocal outcome
+            nonlocal outcome, put_aside
             if busy(session, lineage) or not (hard or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):
                 return []
             covered = spill_cut(lineage, policy, release, policy.ceiling_bytes * 9 // 10, policy.ceiling_items * 9 // 10)
@@ -49,13 +50,15 @@ def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool
             if after.view_tokens >= lineage.view_tokens and after.bytes >= lineage.bytes and len(after.items) >= len(lineage.items):
                 return []
             announce(session, entry)
-            outcome = compacted(lineage, after, entry, raw_ids(session, lineage, covered), because)
+            put_aside = [i for i in covered if isinstance(i, TurnItem)]
+            outcome = compacted(lineage, after, entry, [t.id for t in put_aside], because)
             return [entry]
 
+        before = session.log.lineage
         _, rows = session.log.write(decide)
         if not rows:
             break
-        _prove(session, outcome)
+        _prove(session, before, put_aside)
     return outcome
 
 
@@ -119,18 +122,24 @@ def _present(lineage: Lineage, ids: set[str]) -> None:
         raise Refused(Verdict("compaction", "not_in_view", message=f"not in the view: {what}.", remedy="name turns of view().turns"))
 
 
-def _prove(session: Session, outcome: Compacted | None) -> None:
-    """Read back what was put aside before anyone is told that it was (R53). Raises `Corrupt`, `Refused`."""
-    for handle in (outcome.handle,) if outcome and outcome.handle else outcome.spilled if outcome else ():
-        session.expand(handle)
+def _prove(session: Session, lineage: Lineage, put_aside: Sequence[TurnItem]) -> None:
+    """Read back what was newly put aside, before anyone is told that it was (R53). Raises `Corrupt`."""
+    found = session.read_turns(lineage, [(t.seq, t.seq) for t in put_aside])
+    for turn, read in zip(put_aside, found, strict=True):
+        if read.digest != turn.digest:
+            raise Corrupt(session.name, turn.seq, turn.digest[:16], read.digest[:16], "spilled turn reads back differently")
 
 
 def note_eviction(session: Session, ids: Sequence[str], by: str) -> int:
-    """Record what a host dropped from its view on its own; returns the seq. Raises `Refused` for a turn not in the view."""
+    """Record what a host dropped from its view on its own; returns the seq. Raises `Refused` for a turn not in the view.
+
+    The rest of their units counts as dropped too: no result is shown without its call (R11).
+    """
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
         _present(lineage, set(ids))
-        return [Evicted(turns=tuple(ids), by=by)]
+        dropped = tuple(t.id for u in units(lineage.turns) if any(t.id in ids for t in u.turns) for t in u.turns)
+        return [Evicted(turns=dropped, by=by)]
 
     return session.log.write(decide)[0].head
 

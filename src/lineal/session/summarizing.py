@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 def compact(session: Session, summarizer: Summarizer | None, request_id: str | None, automatic: bool = False) -> Outcome:
     """One compaction from plan to commit; several generations where the summarizer's window is small (R27)."""
-    if request_id and (first := _first_result(session, request_id)):
-        return first
+    if request_id and (first := _first_results(session, request_id)):
+        return _joined(first)
     asked = summarizer or session.summarizer
     window = getattr(asked, "window", None)
     done: list[Compacted] = []
     while True:
         try:
-            begun = plan(session, request_id=request_id, automatic=automatic, window=window, further=bool(done))
+            begun = plan(session, request_id=_pass(request_id, len(done)), automatic=automatic, window=window, further=bool(done))
         except Refused as refusal:
             if refusal.reason == "over_window" and session.policy.on_refusal == "spill":
                 spill(session, refusal.facts["over_window"])
@@ -48,9 +48,13 @@ def compact(session: Session, summarizer: Summarizer | None, request_id: str | N
         if not isinstance(outcome, Compacted):
             return _joined(done) if done else outcome
         done.append(outcome)
-        if not begun.more:
+        if not (begun.more or automatic and above_trigger(session)):
             return _joined(done)
-        request_id = None
+
+
+def above_trigger(session: Session) -> bool:
+    policy = session.policy
+    return over(session.log.lineage, policy.trigger, policy.ceiling_bytes, policy.ceiling_items)
 
 
 def _joined(done: list[Compacted]) -> Compacted:
@@ -59,15 +63,23 @@ def _joined(done: list[Compacted]) -> Compacted:
     return replace(done[-1], covered=covered, tokens_before=done[0].tokens_before)
 
 
-def _first_result(session: Session, request_id: str) -> Compacted | None:
-    """The result of an earlier call with the same request id (R24)."""
-    for row, entry in session.log.find(f"request:{request_id}", 1):
-        if isinstance(entry, CompactionCommitted):
-            before = session.log.at(row.seq - 1)
-            after = fold(before, row.seq, row.digest.hex(), row.inner.hex(), entry)
-            covered = [i for i in before.items if name(i) in entry.covered]
-            return compacted(before, after, entry, raw_ids(session, before, covered))
-    return None
+def _pass(request_id: str | None, done: int) -> str | None:
+    """The request id of the next pass of one call."""
+    return f"{request_id}#{done}" if request_id and done else request_id
+
+
+def _first_results(session: Session, request_id: str) -> list[Compacted]:
+    """The passes of an earlier call with the same request id (R24)."""
+    found: list[Compacted] = []
+    while rows := session.log.find(f"request:{_pass(request_id, len(found))}", 1):
+        row, entry = rows[0]
+        if not isinstance(entry, CompactionCommitted):
+            break
+        before = session.log.at(row.seq - 1)
+        after = fold(before, row.seq, row.digest.hex(), row.inner.hex(), entry)
+        covered = [i for i in before.items if name(i) in entry.covered]
+        found.append(compacted(before, after, entry, raw_ids(session, before, covered)))
+    return found
 
 
 def _finish(session: Session, begun: Plan, summarizer: Summarizer) -> Outcome:
@@ -126,7 +138,7 @@ async def _await(result: Any) -> Any:
 def maybe_compact(session: Session, summarizer: Summarizer | None) -> Outcome:
     """Compact if the view is above the trigger; above the ceiling, spill what could not be summarised, never drop (R29)."""
     lineage, policy = session.log.catch_up(), session.policy
-    if not over(lineage, policy.trigger, policy.ceiling_bytes, policy.ceiling_items):
+    if not above_trigger(session):
         message = f"the view has {lineage.view_tokens:,} tokens, the trigger is {policy.trigger:,}"
         return Nothing(Verdict("compaction", "below_trigger", message=message))
     outcome = compact(session, summarizer, None, automatic=True)

@@ -28,7 +28,7 @@ from lineal.entries import (
     Forked,
     RolledBack,
 )
-from lineal.errors import CompactionLineageError, Conflict, Corrupt, Refused, UnsafeRollbackError, Verdict
+from lineal.errors import CompactionLineageError, Conflict, Corrupt, PolicyError, Refused, UnsafeRollbackError, Verdict
 from lineal.fold import fold
 from lineal.holder import alive, describe
 from lineal.lineage import Lineage, TurnItem, place, to_state
@@ -331,6 +331,8 @@ def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None
 
     Effects that were done after `at` are known to the fork's ledger too: the world does not fork.
     """
+    if not isinstance(name, str) or not name:
+        raise PolicyError(Verdict("fork", "name", message=f"{name!r} is no session name.", remedy="give a non-empty string"))
     session.finish_removal()  # what is being erased must not be copied first
     lineage = session.log.catch_up()
     seq = lineage.head if at is None else resolve_target(session, at)[0]
@@ -352,8 +354,12 @@ def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None
         row = codec.seal(bytes.fromhex(child.digest), child.head + 1, child.generation, entry, os.urandom(codec.SALT_BYTES), child.branch)
         child = fold(child, row.seq, row.digest.hex(), row.inner.hex(), entry)
         rows.append(row)
-    session.engine.put_state(name, child.head, pack(child))
+    holed = any(r.kind == codec.PRUNED for r in copied)  # then the fork opens by its state alone, which must be there first
+    if holed:
+        session.engine.put_state(name, child.head, pack(child))
     session.engine.append(name, 0, rows)
+    if not holed:
+        session.engine.put_state(name, child.head, pack(child))
 
 
 def _forked(session: Session, past: Lineage, start: Lineage, copied: Sequence[Any]) -> Forked:

@@ -43,12 +43,14 @@ class _Reader:
     """One pass over a session's rows. It trusts nothing that it has not read."""
 
     def __init__(self, engine: Engine, name: str, clock: Clock, anchor: AnchorFile | None):
-        self.engine, self.name, self.anchor = engine, name, anchor
+        self.engine, self.name = engine, name
         self.log = Log(engine, name, clock, read_ahead=False)
         self.before: bytes | None = codec.seed(name)
         self.lineage: Lineage | None = empty(name, codec.seed(name).hex())
         self.head = 0
+        # What is only ever behind the log is read before it: others may append while it is read.
         self.states = set(engine.states(name))
+        self.anchored = anchor.read().get(name) if anchor else None
 
     def findings(self) -> Iterator[Finding]:
         for row in self.engine.scan(self.name):
@@ -84,7 +86,7 @@ class _Reader:
             self.before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner
         )
         declared = gone or (row.erased and row.seq in self.log.erased())
-        expected = self.lineage.generation if self.lineage else row.generation
+        expected = self.lineage.generation if self.lineage and not gone else row.generation
         seen = RowSeen(
             row.seq, row.generation, expected, row.size, len(row.body), inner_ok, linked, row.erased, declared, (row.unique or row.kind)
         )
@@ -134,9 +136,8 @@ class _Reader:
             # A state is kept only for an entry that was acknowledged: a log that ends before it has lost its tail.
             newest = self.engine.state(self.name, max(beyond))
             yield Finding(anchor=AnchorSeen(max(beyond), False, self.head)) if newest else Finding()
-        known = self.anchor.read().get(self.name) if self.anchor else None
-        if known:
-            seq, digest, _ = known
+        if self.anchored:
+            seq, digest, _ = self.anchored
             yield Finding(anchor=AnchorSeen(seq, self.log.digest_at(seq) == digest, self.head))
 
     @property

@@ -37,11 +37,11 @@ from lineal.session import Session
 from lineal.session.log import Log
 from lineal.tokens import measure
 
-# What may follow what in the ledger, under one key. Nothing that is done is ever sent again.
+# What may follow what in the ledger, under one key; an idempotent effect may be sent again while its outcome is not known.
 LEDGER_STEPS = {
     "": ("intended",),
     "intended": ("done", "no_effect", "unknown", "compensated"),
-    "unknown": ("done", "no_effect", "compensated", "intended", "unknown"),
+    "unknown": ("done", "no_effect", "compensated", "unknown"),
     "no_effect": ("intended", "done", "no_effect", "compensated"),
     "done": ("done", "no_effect", "compensated"),
     "compensated": ("compensated", "done", "no_effect"),
@@ -94,6 +94,8 @@ class Model:
         self.now = Moment([], {}, 0, [])
         self.past: dict[int, Moment] = {0: copy.deepcopy(self.now)}
         self.ledger: dict[str, str] = {}
+        self.beside: dict[int, tuple[dict[str, str], int]] = {0: ({}, 0)}  # seq -> ledger and epoch, which no rollback brings back
+        self.may_be_twice: dict[str, bool] = {}
         self.begun: set[int] = set()
         self.committed: list[int] = []
         self.open: int | None = None
@@ -117,14 +119,17 @@ class Model:
             self.head, self.rows[row.seq] = row.seq, row.digest.hex()
             if row.kind != PRUNED:
                 self.take(row.seq, log.entry(row), floor)
-            self.past[row.seq] = copy.deepcopy(self.now)
+            self.past[row.seq], self.beside[row.seq] = copy.deepcopy(self.now), (dict(self.ledger), self.epoch)
 
     def forked(self, at: int) -> Model:
         """The model of a session that begins as this one was at `at`; its own entries are still to be read."""
         child = Model()
         child.head, child.now = at, copy.deepcopy(self.past[at])
+        child.ledger, child.epoch = copy.deepcopy(self.beside[at])
         child.past = {seq: copy.deepcopy(moment) for seq, moment in self.past.items() if seq <= at}
         child.said = {seq: copy.deepcopy(turn) for seq, turn in self.said.items() if seq <= at}
+        child.may_be_twice = dict(self.may_be_twice)
+        child.beside = {seq: copy.deepcopy(beside) for seq, beside in self.beside.items() if seq <= at}
         child._forget_purged(child.now)
         child.committed = [g for g in self.committed if g <= child.now.generation]
         return child
@@ -149,6 +154,7 @@ class Model:
                 self.now.pins.pop(entry.id, None)
             case EffectIntended():
                 self._settle(seq, entry.key, "intended")
+                self.may_be_twice[entry.key] = entry.idempotent
             case EffectSettled():
                 self._settle(seq, entry.key, entry.state)
             case EffectResolved():
@@ -265,7 +271,8 @@ class Model:
 
     def _settle(self, seq: int, key: str, state: str) -> None:
         before = self.ledger.get(key, "")
-        if state not in LEDGER_STEPS[before]:
+        again = state == "intended" and before in ("intended", "unknown") and self.may_be_twice.get(key)
+        if state not in LEDGER_STEPS[before] and not again:
             self.wrong.append(f"effect {key!r} was {before or 'unheard of'} and is {state} at seq {seq}")
         self.ledger[key] = state
 
@@ -273,12 +280,12 @@ class Model:
         """The view of then, the pins of then and now, and the pinned turns of now with what belongs to them."""
         then, promised = copy.deepcopy(self.past[e.target]), dict(self.now.pins)
         pinned = {turn for _, turn in [*promised.values(), *then.pins.values()] if turn}
-        stay = [t for t in self.turns() if t.id in self._with_partners(pinned)]
+        partners = self._with_partners(pinned)
         known = [s for shown in then.view for s in ([shown.place] if shown.what == "turn" else shown.stands_for)]
-        for turn in stay:
-            if turn.seq not in known:
-                then.view.append(Shown("turn", turn.seq, turn.id))
-                then.branch.append(turn.seq)
+        for shown in self.now.view:
+            if shown.what == "turn" and shown.name in partners and shown.place not in known:
+                then.view.append(copy.copy(shown))
+                then.branch.append(shown.place)
         then.view.sort(key=lambda shown: shown.place)
         then.branch.sort()
         then.pins = {**then.pins, **promised}
@@ -324,8 +331,9 @@ class Model:
             yield f"the session is at {found}, the lists at {self.head}, {self.now.generation}, {self.epoch}"
         if (lineage.in_flight.generation if lineage.in_flight else None) != self.open:
             yield f"in flight is {lineage.in_flight}, the lists say {self.open}"
-        if [t.id for t in view.turns] != [s.name for s in self.now.view if s.what == "turn"]:
-            yield f"shown are {[t.id for t in view.turns]}, the lists say {[s.name for s in self.now.view if s.what == 'turn']}"
+        here = [s.name for s in self.now.view if s.what == "turn" and not s.gone]
+        if [t.id for t in view.turns] != here:
+            yield f"shown are {[t.id for t in view.turns]}, the lists say {here}"
         if list(view.handles) != [s.name for s in self.now.view if s.what == "node"]:
             yield f"nodes are {view.handles}, the lists say {[s.name for s in self.now.view if s.what == 'node']}"
         if {p.id: (p.text, p.turn) for p in view.pins} != self.now.pins:
@@ -355,9 +363,12 @@ class Model:
         for turn in self.turns():
             if next(s for s in self.now.view if s.what == "turn" and s.place == turn.seq).gone:
                 continue
+            as_stub = next((m for m in left if f'expand("t:{turn.id}")' in str(m)), None)
             if turn.message in left:
                 left.remove(turn.message)
-            elif not turn.late and messages.stub(turn.message, 256, f"t:{turn.id}") is None:
+            elif as_stub is not None:
+                left.remove(as_stub)
+            elif not turn.late:
                 yield f"turn {turn.id!r} is not shown as it was given"
         derived = [m for m in left if "[lineal" not in str(m) and messages.UNKNOWN_OUTCOME not in str(m)]
         if derived:
@@ -367,20 +378,19 @@ class Model:
 def unpaired(shown: Iterable[Any]) -> Iterator[str]:
     """Calls and results of a rendered view (OpenAI chat) that are not paired as a provider wants them (R11).
 
-    Results stand right behind their call; only the last call may still wait for some.
+    Results stand right behind their call; only the last call may still wait for some. An interim one answers for now.
     """
-    waiting: list[str] = []
+    asked: list[str] = []
+    answered: list[str] = []
     for message in shown:
         if message.get("role") == "tool":
-            if message["tool_call_id"] not in waiting:
+            if message["tool_call_id"] not in asked:
                 yield f"an orphan result of {message['tool_call_id']!r} is shown"
-            elif message.get("status") != "pending":
-                waiting.remove(message["tool_call_id"])
-            continue
-        if waiting and message.get("role") != "system":
-            yield f"{message} comes before the results of {waiting}"
-            waiting = []
-        waiting += [made["id"] for made in message.get("tool_calls") or ()]
+            answered.append(message["tool_call_id"])
+        elif message.get("role") != "system":
+            if set(asked) - set(answered):
+                yield f"{message} comes before the results of {set(asked) - set(answered)}"
+            asked, answered = [made["id"] for made in message.get("tool_calls") or ()], []
 
 
 def _sizes(session: Session, shown: list[Any]) -> Iterator[str]:
