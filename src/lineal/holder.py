@@ -5,7 +5,7 @@ for dead finds its commit refused (fencing). Clocks are only asked where nothing
 
 | holder is of | it is dead when |
 |---|---|
-| this process | its store was closed |
+| this process | its store was closed; a compaction's also when it ended and no entry could say so (`give_up`) |
 | this boot of this machine | its process is gone (pid and start time); a compaction's also when the lease is over, in seconds since boot |
 | an earlier boot of this machine | always |
 | another machine | the lease's wall-clock deadline is past |
@@ -42,6 +42,7 @@ class SystemClock:
 
 
 _LIVE_TOKENS: set[str] = set()  # tokens of this process whose store is open
+_GIVEN_UP: set[Lease] = set()
 
 
 def new_holder() -> Holder:
@@ -57,7 +58,14 @@ def release(holder: Holder) -> None:
 
 
 def lease(holder: Holder, seconds: float, clock: Clock) -> Lease:
-    return Lease(holder, clock.wall() + seconds, clock.boot() + seconds)
+    made = Lease(holder, clock.wall() + seconds, clock.boot() + seconds)
+    _GIVEN_UP.discard(made)
+    return made
+
+
+def give_up(held: Lease) -> None:
+    """The compaction that was held under it has ended, though no entry could say so: nobody in this process waits for it."""
+    _GIVEN_UP.add(held)
 
 
 def alive(held: Lease, clock: Clock, expires: bool = True) -> bool:
@@ -73,7 +81,7 @@ def alive(held: Lease, clock: Clock, expires: bool = True) -> bool:
     if expires and clock.boot() >= held.boot_deadline:
         return False
     if them.pid == os.getpid():
-        return them.token in _LIVE_TOKENS
+        return them.token in _LIVE_TOKENS and not (expires and held in _GIVEN_UP)
     return _start_of(them.pid) == them.started
 
 

@@ -280,6 +280,8 @@ def _look(file: StoreFile, create: bool) -> None:
     if not size and file.wal_bytes:
         found = f"{'no file' if size is None else 'an empty file'} beside {file.wal_bytes:,} bytes in {file.path}-wal"
         raise Corrupt("", 0, f"a lineal store at {file.path}", found, "lost file")
+    if size == 1:  # SQLite takes such a file for an empty one
+        raise Corrupt("", 0, f"a lineal store at {file.path}", "a file of 1 byte", "file cut short")
     if not size and not create:
         raise Unavailable(
             f"store {file.path}", "it does not exist" if size is None else "it is empty", "check the path, or open it with create"

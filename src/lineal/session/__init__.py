@@ -168,8 +168,10 @@ class Session:
 
     def record_usage(self, input_tokens: int, output_tokens: int = 0) -> Status:
         """What the provider counted for the view as it is now. It can only tighten the counter (R25)."""
-        if input_tokens < 0 or output_tokens < 0:
-            raise PolicyError(Verdict("usage", "negative", message=f"{input_tokens}, {output_tokens}.", remedy="give token counts"))
+        if not all(isinstance(n, int) and n >= 0 for n in (input_tokens, output_tokens)):
+            raise PolicyError(
+                Verdict("usage", "no_count", message=f"{input_tokens!r:.40}, {output_tokens!r:.40}.", remedy="give token counts")
+            )
 
         def decide(lineage: Lineage) -> Sequence[Entry]:
             return [Usage(input_tokens=input_tokens, output_tokens=output_tokens, counted=lineage.tokens)]
@@ -214,12 +216,12 @@ class Session:
     def pin(self, what: Turn | str) -> str:
         """Keep a turn (a `Turn`, or its id) or a text verbatim in the view through every compaction. Returns the pin's id."""
         lineage = self.log.catch_up()
-        id = what.id if isinstance(what, Turn) else what
-        if isinstance(what, Turn) and lineage.turn(id) is None:
+        id = _text(what.id if isinstance(what, Turn) else what, "pin")
+        if lineage.turn(id) is None and (isinstance(what, Turn) or self.log.find(f"turn:{id}", 1)):
             raise Refused(
                 Verdict("pin", "not_in_view", message=f"turn {id!r} does not stand verbatim in the view.", remedy="pin its text instead")
             )
-        pin = Pin(id, turn=id) if lineage.turn(id) else Pin(f"text:{arguments_digest(what)[:12]}", text=str(what))
+        pin = Pin(id, turn=id) if lineage.turn(id) else Pin(f"text:{arguments_digest(id)[:12]}", text=id)
         if any(p == pin for p in lineage.pins):
             return pin.id
 
@@ -241,7 +243,7 @@ class Session:
 
     def checkpoint(self, label: str = "") -> Checkpoint:
         """Materialise the fold as data. Raises `CompactionLineageError` while a compaction is in flight (R63)."""
-        return travel.checkpoint(self, label)
+        return travel.checkpoint(self, _text(label, "label", least=0))
 
     def checkpoints(self) -> list[Checkpoint]:
         """The retained checkpoints, newest first."""
@@ -292,7 +294,7 @@ class Session:
 
     def expand(self, handle: str) -> list[Turn]:
         """The exact turns behind a handle (`g4`, `t:ID`) or a turn's id. Raises `Refused` if they are no longer retained."""
-        return recall.expand(self, handle)
+        return recall.expand(self, str(handle))
 
     def search(self, query: str, limit: int = 10) -> list[Hit]:
         """The retained turns that fit the words of `query` best."""
@@ -326,6 +328,13 @@ class Session:
     def sibling(self, name: str) -> Session:
         """Another session of the same store, with this one's policy and parts."""
         return Session(self.store, name, self.policy, self.summarizer, self.counter, self.redact, self.before_commit)
+
+
+def _text(value: object, what: str, least: int = 1) -> str:
+    """`value`, if it is a text of at least so many characters. Raises `PolicyError`."""
+    if isinstance(value, str) and len(value) >= least:
+        return value
+    raise PolicyError(Verdict(what, "no_text", message=f"{value!r:.80} is no {what}.", remedy="give a string that is not empty"))
 
 
 def _shown(lineage: Lineage) -> list[Range]:

@@ -30,8 +30,8 @@ from lineal.entries import (
     Node,
     Suspended,
 )
-from lineal.errors import Corrupt, PolicyError, Refused, UnrecoverableCompactionError, Verdict
-from lineal.holder import alive, describe, lease
+from lineal.errors import Corrupt, PolicyError, Refused, Unavailable, UnrecoverableCompactionError, Verdict
+from lineal.holder import alive, describe, give_up, lease
 from lineal.lineage import Item, Lineage, TurnItem, calibrated, place
 from lineal.rules import compaction as rule
 from lineal.rules import summary as acceptance
@@ -358,7 +358,13 @@ def abort(session: Session, plan: Plan, why: str, ineffective: bool = False) -> 
             entries.append(_suspension(session, lineage))
         return entries
 
-    session.log.write(decide)
+    try:
+        session.log.write(decide)
+    except Unavailable:
+        flight = session.log.lineage.in_flight
+        if flight and flight.generation == plan.generation and flight.lease.holder == session.holder:
+            give_up(flight.lease)
+        raise
 
 
 def suspend(session: Session) -> None:

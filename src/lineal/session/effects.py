@@ -122,7 +122,7 @@ class Effect:
         def fresh(args: Any, kwargs: Any) -> Effect:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            given = dict(bound.arguments)
+            given = {name: value for name, value in bound.arguments.items() if name not in ("self", "cls")}
             return Effect(session, tool, given, key(given) if callable(key) else key, idempotent, None)
 
         if inspect.iscoroutinefunction(function):
@@ -161,7 +161,9 @@ def begin(effect: Effect) -> None:
     if asked is not None and (not isinstance(asked, str) or not asked or asked.startswith("@")):
         remedy = "give a non-empty string that does not begin with @, or none"
         raise PolicyError(Verdict("emission", "key", message=f"{asked!r:.80} is no key.", remedy=remedy))
-    session, digest = effect._session, codec.arguments_digest(effect.args)
+    if not isinstance(effect.tool, str) or not effect.tool:
+        raise PolicyError(Verdict("emission", "tool", message=f"{effect.tool!r:.80} is no tool.", remedy="give a non-empty string"))
+    session, digest = effect._session, codec.arguments_digest(_recordable(effect.args))
     shown = _recordable(effect.args)
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
@@ -336,6 +338,9 @@ def resolve(session: Session, key: str, finding: str, note: str) -> LedgerRow:
         known = row_of(session, lineage, key)
         if known is None:
             raise Refused(Verdict("emission", "unknown_key", message=f"no effect has the key {key!r}.", remedy="see ledger() for the keys"))
+        if known.state == "done" and known.guarded and finding == "not_happened":
+            remedy = "say compensated if it was undone; a new key lets it be done once more"
+            raise UnsafeEffectError(Verdict("emission", "settled", message=f"effect {key!r} was settled as done.", remedy=remedy))
         if known.state == "intended":
             raise UnsafeEffectError(
                 Verdict("emission", "busy", message=f"effect {key!r} is being done by a live holder.", remedy="wait until it settles")

@@ -59,16 +59,22 @@ class Log:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _open(self) -> Lineage:
-        lineage = self._restore(None)
+        newest = self.engine.state(self.session)
+        lineage = self._restore(None, newest)
         self._state_at = lineage.head
         lineage = self._fold_on(lineage, None)
+        if newest and newest[0] > lineage.head:
+            # A state is kept only for an entry that was acknowledged (R60).
+            found = f"head {lineage.head}"
+            raise Corrupt(self.session, lineage.head + 1, f"a head at seq {newest[0]} or above", found, "cut tail or old copy restored")
         if self.anchor:
             self.anchor.check(self.session, lineage.head, self.digest_at)
         return lineage
 
-    def _restore(self, at: int | None) -> Lineage:
+    def _restore(self, at: int | None, newest: tuple[int, bytes] | None = None) -> Lineage:
         """The newest sound state at or below `at`. A damaged state is passed over: it is only an index."""
-        while found := self.engine.state(self.session, at):
+        while found := newest or self.engine.state(self.session, at):
+            newest = None
             seq, data = found
             lineage = unpack(data)
             if lineage is not None and lineage.session == self.session and lineage.head == seq and self.digest_at(seq) == lineage.digest:
@@ -133,8 +139,19 @@ class Log:
             yield from self.entries(first - 1, last)
 
     def find(self, key: str, limit: int | None = None) -> list[tuple[Row, Entry]]:
-        """Entries that carry a lookup key, newest first, without a scan."""
-        return [(row, self.entry(row)) for row in self.engine.find(self.session, key, limit)]
+        """Entries that carry a lookup key, newest first, without a scan; each with its link to the row before it checked."""
+        return [(row, self._linked(row)) for row in self.engine.find(self.session, key, limit)]
+
+    def _linked(self, row: Row) -> Entry:
+        before = self.digest_at(row.seq - 1)
+        if before is not None:  # None: the row before it is gone, in the middle of a pruned run
+            self._refuse_unless_linked(row, bytes.fromhex(before))
+        return self.entry(row)
+
+    def _refuse_unless_linked(self, row: Row, before: bytes) -> None:
+        linked = codec.link(before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner)
+        if linked != row.digest:
+            raise self._damage(Corrupt(self.session, row.seq, linked.hex()[:16], row.digest.hex()[:16], "chain broken"))
 
     def _verified(self, rows: Iterable[Row], after: int, before: bytes | None, whole: bool) -> Iterator[tuple[Row, Entry]]:
         """Each row with its entry, its place in the chain checked (R59). `whole`: a pruned range is refused, not passed over."""
@@ -146,9 +163,7 @@ class Log:
                 if row.seq != expected:
                     before = self._cross(expected, row.seq, whole)
                 if before is not None:
-                    linked = codec.link(before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner)
-                    if linked != row.digest:
-                        raise Corrupt(self.session, row.seq, linked.hex()[:16], row.digest.hex()[:16], "chain broken")
+                    self._refuse_unless_linked(row, before)
                 yield row, self.entry(row)
                 before, expected = row.digest, row.seq + 1
         except Corrupt as damage:
@@ -180,9 +195,8 @@ class Log:
             return stand_in
         if codec.digest(row.salt, row.body) != row.inner:
             what = "truncated" if len(row.body) < row.size else "altered"
-            damage = Corrupt(self.session, row.seq, f"{row.size} bytes of digest {row.inner.hex()[:16]}", f"{len(row.body)} others", what)
-            self.latch(str(damage))
-            raise damage
+            expected = f"{row.size} bytes of digest {row.inner.hex()[:16]}"
+            raise self._damage(Corrupt(self.session, row.seq, expected, f"{len(row.body)} others", what))
         return codec.decode(row.body, self.session, row.seq)
 
     def holes(self) -> list[Run]:
@@ -298,6 +312,11 @@ class Log:
             if reason is None:
                 raise
             # A store too damaged to take the mark shows its damage again at the next open.
+
+    def _damage(self, found: Corrupt) -> Corrupt:
+        """Latch because of what was found, and hand it back to be raised."""
+        self.latch(str(found))
+        return found
 
     def _refuse_latched(self) -> None:
         if self.latched:

@@ -43,6 +43,7 @@ from lineal.entries import (
     TurnAppended,
 )
 from lineal.errors import PolicyError, Refused, Verdict
+from lineal.fold import item_of
 from lineal.holder import SystemClock
 from lineal.lineage import Lineage, from_state, to_state
 from lineal.rules import retention
@@ -73,7 +74,7 @@ def prune(session: Session, before: int | None, keep_checkpoints: int | None, dr
 
     `keep_checkpoints`: how many of the newest checkpoints stay reachable (default: all of them).
     """
-    if before is not None and before < 1 or keep_checkpoints is not None and keep_checkpoints < 0:
+    if not all(n is None or isinstance(n, int) and n >= least for n, least in ((before, 1), (keep_checkpoints, 0))):
         raise PolicyError(
             Verdict("retention", "numbers", message=f"before={before}, keep_checkpoints={keep_checkpoints}.", remedy="give counts above 0")
         )
@@ -177,7 +178,7 @@ def _begin_purge(session: Session, turns: list[tuple[int, str]], told: Sequence[
 
 
 def _turns_to_purge(session: Session, lineage: Lineage, ids: list[str]) -> list[tuple[int, str]]:
-    """(seq, id) of the named turns and, where they stand in the view, of the rest of their units."""
+    """(seq, id) of the named turns and of the rest of their units, whether they stand in the view or were covered."""
     found = _with_content(session, lineage, ids)
     absent = [id for id in ids if id not in {i for _, i in found}]
     if absent or not ids:
@@ -188,7 +189,8 @@ def _turns_to_purge(session: Session, lineage: Lineage, ids: list[str]) -> list[
 
 def _with_content(session: Session, lineage: Lineage, ids: Sequence[str]) -> list[tuple[int, str]]:
     named = set(ids)
-    unit_ids = {t.id for u in units(lineage.turns) if any(t.id in named for t in u.turns) for t in u.turns}
+    said = [item_of(row.seq, "", e) for row, e in session.log.entries(kinds=("turn",)) if isinstance(e, TurnAppended)]
+    unit_ids = {t.id for u in units(said) if any(t.id in named for t in u.turns) for t in u.turns}
     rows = (pair for id in dict.fromkeys([*ids, *sorted(unit_ids)]) for pair in session.log.find(f"turn:{id}"))
     return sorted((row.seq, e.id) for row, e in rows if isinstance(e, TurnAppended) and e.message is not None)
 

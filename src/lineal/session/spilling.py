@@ -118,7 +118,7 @@ def _spillable(session: Session, lineage: Lineage, ids: set[str]) -> tuple[Item,
 def _present(lineage: Lineage, ids: set[str]) -> None:
     absent = ids - {t.id for t in lineage.turns}
     if absent or not ids:
-        what = ", ".join(sorted(absent)) or "nothing named"
+        what = ", ".join(sorted(map(str, absent))) or "nothing named"
         raise Refused(Verdict("compaction", "not_in_view", message=f"not in the view: {what}.", remedy="name turns of view().turns"))
 
 
@@ -154,7 +154,7 @@ def close_calls(session: Session, ids: Sequence[str] | None) -> list[Turn]:
     unknown = [id for id in ids or () if id not in waiting]
     if unknown:
         remedy = f"open calls are: {', '.join(waiting) or 'none'}"
-        raise Refused(Verdict("append", "not_open", message=f"not open: {', '.join(unknown)}.", remedy=remedy))
+        raise Refused(Verdict("append", "not_open", message=f"not open: {', '.join(map(str, unknown))}.", remedy=remedy))
     closing = []
     for turn in lineage.turns:
         for call in (c for c in turn.calls if c.id in (waiting if ids is None else ids) and c.id in waiting):

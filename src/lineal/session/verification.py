@@ -7,7 +7,7 @@ Memory is bounded by the view. A clean verdict lifts the latch; damage sets it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from lineal import codec
@@ -53,11 +53,25 @@ class _Reader:
         self.anchored = anchor.read().get(name) if anchor else None
 
     def findings(self) -> Iterator[Finding]:
-        for row in self.engine.scan(self.name):
-            yield from self._cross(row)
-            yield from self._row(row)
-            self.head = row.seq
+        after: int | None = 0
+        while after is not None:
+            after = yield from self._rows(after)
         yield from self._end()
+
+    def _rows(self, after: int) -> Generator[Finding, None, int | None]:
+        """What is found behind seq `after`. Returns the seq of a row whose columns are no row's, None at the end."""
+        try:
+            for row in self.engine.scan(self.name, after):
+                yield from self._cross(row)
+                yield from self._row(row)
+                self.head = row.seq
+        except Corrupt as damage:
+            if damage.what != "damaged row" or damage.seq <= self.head:
+                raise
+            self.before, self.lineage, self.head = None, None, damage.seq
+            yield Finding(row=RowSeen(damage.seq, inner_ok=False, id=str(damage.found)[:80]))
+            return damage.seq
+        return None
 
     def _cross(self, row: Row) -> Iterator[Finding]:
         """What lies between the row before and this one: nothing, a declared hole, or rows that vanished."""

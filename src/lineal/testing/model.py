@@ -233,7 +233,8 @@ class Model:
         yield from (f"floor turn {turn.id} is covered" for turn in turns[len(turns) - floor :] if turn in gone and floor)
         if e.generation in self.received:
             fresh = [s for shown in covered if not shown.lossy for s in (shown.stands_for or [shown.place])]
-            unread = [self.said[s].id for s in fresh if self.said[s].id not in self.received[e.generation]]
+            there = [self.said[s].id for s in fresh if self.said[s].message is not None]
+            unread = [id for id in there if id not in self.received[e.generation]]
             if unread:
                 yield f"the summarizer never received {unread} (R9)"
 
