@@ -291,9 +291,12 @@ def row_of(session: Session, lineage: Lineage, key: str) -> LedgerRow | None:
 
 
 def ledger(session: Session) -> list[LedgerRow]:
-    """Every effect of the log, oldest first; an effect of a dead holder is shown as *unknown*."""
+    """Every effect of the log, oldest first; an effect of a dead holder is shown as *unknown*.
+
+    The whole chain is read, not only the rows of effects: one that was taken out must not simply be absent.
+    """
     lineage = session.log.catch_up()
-    found = ((row.seq, entry) for row, entry in session.log.entries(kinds=EFFECT_KINDS))
+    found = ((row.seq, entry) for row, entry in session.log.entries())
     return [present(session, lineage, row) for row in _rows(found)]
 
 

@@ -37,7 +37,7 @@ from lineal.rules import rollback as rollback_rule
 from lineal.rules.cut import over, units
 from lineal.rules.recovery import Candidate, RecoveryFacts
 from lineal.rules.rollback import Checkpoint, EffectRecord, RollbackFacts
-from lineal.session.effects import EFFECT_KINDS, row_of
+from lineal.session.effects import row_of
 from lineal.session.log import pack
 from lineal.session.outcomes import LedgerRow, Recovery, Rollback
 
@@ -265,7 +265,7 @@ def _judge(session: Session, lineage: Lineage, seq: int, named: Checkpoint | Non
 
 
 def _records(session: Session, lineage: Lineage, seq: int, past: Lineage | None) -> Iterator[EffectRecord]:
-    keys = dict.fromkeys(cast(Any, e).key for _, e in session.log.entries(seq, kinds=EFFECT_KINDS))
+    keys = dict.fromkeys(e.key for _, e in session.log.entries(seq) if isinstance(e, EffectIntended | EffectSettled | EffectResolved))
     keys.update(dict.fromkeys(e.key for e in past.effects) if past else {})
     for row in filter(None, (row_of(session, lineage, key) for key in keys)):
         yield EffectRecord(row.key, row.seq, row.idempotent, cast(Any, row.state), row.keyed, row.guarded, row.resolved)
@@ -379,7 +379,7 @@ def _known_effects(session: Session, seq: int) -> list[Entry]:
     """What the parent did after `seq`, as entries of the fork. `turn=-1`: the call stands in no view here."""
     known: list[Entry] = []
     renamed: dict[str, str] = {}  # emissions of turns that only the parent has: the fork's own turns will bear these seqs
-    for _, e in session.log.entries(seq, kinds=EFFECT_KINDS):
+    for _, e in session.log.entries(seq):
         if isinstance(e, EffectIntended):
             if not e.keyed and e.turn > seq:
                 renamed[e.key] = f"{session.name}{e.key}"
