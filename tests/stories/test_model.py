@@ -28,7 +28,8 @@ from lineal.session import Session
 from lineal.session.outcomes import Compacted, Plan
 from lineal.store import Store
 from lineal.summarizers import Summary, SummaryRequest
-from lineal.testing.model import Model, spillable
+from lineal.testing.model import Model
+from lineal.testing.oracle import spillable
 from lineal.testing.stories import summarize
 from lineal.working_set import note_text
 

@@ -9,7 +9,7 @@ goes back), and `compare` holds a live session against the lists. Each complaint
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,10 +32,9 @@ from lineal.entries import (
     TurnAppended,
     Unpinned,
 )
-from lineal.policy import Policy
 from lineal.session import Session
 from lineal.session.log import Log
-from lineal.tokens import measure
+from lineal.testing.oracle import sizes, unpaired
 
 # What may follow what in the ledger, under one key; an idempotent effect may be sent again while its outcome is not known.
 LEDGER_STEPS = {
@@ -345,7 +344,7 @@ class Model:
             yield f"the ledger is {ledger}, the lists say {self.ledger}"
         yield from self._unlike(shown)
         yield from unpaired(shown)
-        yield from _sizes(session, shown)
+        yield from sizes(session, shown)
 
     def _said_otherwise(self, session: Session) -> Iterator[str]:
         """The retained turns of the branch are a tail-complete part of what was said, word for word."""
@@ -374,50 +373,3 @@ class Model:
         derived = [m for m in left if "[lineal" not in str(m) and messages.UNKNOWN_OUTCOME not in str(m)]
         if derived:
             yield f"nobody said {derived}"
-
-
-def unpaired(shown: Iterable[Any]) -> Iterator[str]:
-    """Calls and results of a rendered view (OpenAI chat) that are not paired as a provider wants them (R11).
-
-    Results stand right behind their call; only the last call may still wait for some. An interim one answers for now.
-    """
-    asked: list[str] = []
-    answered: list[str] = []
-    for message in shown:
-        if message.get("role") == "tool":
-            if message["tool_call_id"] not in asked:
-                yield f"an orphan result of {message['tool_call_id']!r} is shown"
-            answered.append(message["tool_call_id"])
-        elif message.get("role") != "system":
-            if set(asked) - set(answered):
-                yield f"{message} comes before the results of {set(asked) - set(answered)}"
-            asked, answered = [made["id"] for made in message.get("tool_calls") or ()], []
-
-
-def _sizes(session: Session, shown: list[Any]) -> Iterator[str]:
-    """The counter measures what is rendered, and nothing else (R25). Derived results are no part of the view's size."""
-    real = [m for m in shown if messages.UNKNOWN_OUTCOME not in str(m.get("content"))]
-    sizes = [measure(m, session.counter) for m in real]
-    counted = (sum(tokens for tokens, _ in sizes), sum(size for _, size in sizes))
-    lineage = session.log.lineage
-    if counted != (lineage.tokens, lineage.bytes):
-        yield f"the messages measure {counted}, the view says {(lineage.tokens, lineage.bytes)} (R25)"
-
-
-def spillable(model: Model, policy: Policy) -> list[str]:
-    """Turns that nothing keeps from being put aside: what a view above its ceiling must not have (R10, R29)."""
-    turns = model.turns()
-    newest = model.newest_user()
-    tied = [{caller.id, *(a.id for a in answers)} for caller, answers, _ in model.pairs()]
-    waiting = {caller.id for caller, _, answered in model.pairs() if not answered}
-    held = {turn for _, turn in model.now.pins.values()} | waiting | ({newest.id} if newest else set())
-    held |= {t.id for t in turns[len(turns) - policy.floor_turns :]} if policy.floor_turns else set()
-    for turn in turns:
-        if turn.role not in ("system", "developer"):
-            break
-        held.add(turn.id)
-    while more := {id for group in tied if group & held for id in group} - held:
-        held |= more
-    free = [t for t in turns if t.id not in held]
-    older = [t.id for t in free if newest is None or t.seq < newest.seq]
-    return older or [t.id for t in free]
