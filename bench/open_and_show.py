@@ -73,7 +73,8 @@ def main() -> None:
     medians = {path: statistics.median(t for t, _, _ in runs) for path, runs in found.items()}
     for path, turns in ((small, 1_000), (large, many)):
         _, rows, shown = found[path][0]
-        print(f"{turns:>8,} turns: {medians[path] * 1e3:7.2f} ms to open and show, {rows:,} rows read, {shown} messages, {sizes[path]:,} bytes")
+        read = f"{rows:,} rows read, {shown} messages, {sizes[path]:,} bytes"
+        print(f"{turns:>8,} turns: {medians[path] * 1e3:7.2f} ms to open and show, {read}")
     print(f"ratio of times: {medians[large] / medians[small]:.2f}   ratio of rows read: {found[large][0][1] / found[small][0][1]:.2f}")
 
 
