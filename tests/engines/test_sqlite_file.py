@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -373,3 +374,44 @@ def test_a_store_cannot_be_made_where_nothing_can_be_written(tmp_path: Path) -> 
     directory.chmod(0o755)
     assert "lineal.errors.Unavailable" in done.stderr and "make it writable" in done.stderr
     assert list(directory.iterdir()) == []
+
+
+MAKER = """
+import sys, time
+import lineal
+
+print("ready", flush=True)
+begin = float(sys.stdin.readline())
+for n in range(20):
+    while time.time() < begin + n * 0.1:
+        time.sleep(0.0005)
+    with lineal.connect(f"{sys.argv[1]}/{n}.db") as store:
+        store.session("shared").append({"role": "user", "content": "here"}, id=sys.argv[2])
+"""
+
+
+def test_processes_that_make_one_store_at_the_same_time_all_get_in(tmp_path: Path) -> None:
+    """E8, R37: SQLite says "busy" at once while another process makes the file; opening waits for it by the deadline."""
+    makers = [
+        subprocess.Popen(
+            [sys.executable, "-c", MAKER, str(tmp_path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("a", "b", "c")
+    ]
+    for maker in makers:
+        assert maker.stdout is not None and maker.stdout.readline() == "ready\n"
+    begin = f"{time.time() + 0.2}\n"
+    for maker in makers:
+        assert maker.stdin is not None
+        maker.stdin.write(begin)
+        maker.stdin.flush()
+    for maker in makers:
+        _, err = maker.communicate(timeout=120)
+        assert maker.returncode == 0, err
+    for n in range(20):
+        with lineal.connect(tmp_path / f"{n}.db", create=False) as store:
+            assert {t.id for t in store.session("shared").turns()} == {"a", "b", "c"}

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -23,12 +23,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from lineal import codec
 from lineal.engines import Engine, open_engine
 from lineal.engines.memory import MemoryEngine
-from lineal.errors import Conflict, Refused
+from lineal.errors import Conflict, Refused, Unavailable
 from lineal.policy import Policy
 from lineal.session import Session
 from lineal.session.outcomes import Compacted, Plan
 from lineal.store import Store
 from lineal.summarizers import Summary, SummaryRequest
+from lineal.testing.faults import FaultyEngine
 from lineal.testing.model import Model
 from lineal.testing.oracle import spillable
 from lineal.testing.stories import summarize
@@ -119,6 +120,30 @@ def _result(id: str, n: int, words: int, pending: bool) -> dict[str, Any]:
     return {**message, "status": "pending"} if pending else message
 
 
+def _settle(session: Session, n: int) -> None:
+    with session.effect("deploy", {"n": n}, key=f"in trouble {n}") as effect:
+        effect.settle("done")
+
+
+def _oldest(session: Session) -> str:
+    return (session.turns() or session.append([_answer(0, 0)]))[0].id
+
+
+TROUBLED: dict[str, Callable[[Session, int], object]] = {
+    "append": lambda s, n: s.append([_user(n, 9), _answer(n, 9)], id=[f"u{n}", f"a{n}"]),
+    "effect": _settle,
+    "compact": lambda s, n: s.compact(summarize),
+    "maybe_compact": lambda s, n: s.maybe_compact(summarize),
+    "spill": lambda s, n: s.spill([_oldest(s)]),
+    "pin": lambda s, n: s.pin(f"in trouble {n}"),
+    "checkpoint": lambda s, n: s.checkpoint(f"in trouble {n}"),
+    "recover": lambda s, n: s.recover(),
+    "rollback": lambda s, n: s.rollback(max(0, s.status().head - 4)),
+    "prune": lambda s, n: s.prune(keep_checkpoints=0),
+    "purge": lambda s, n: s.purge([_oldest(s)]),
+}
+
+
 @dataclass
 class One:
     """A session with its two handles, its lists, and what the machine holds for it."""
@@ -154,6 +179,9 @@ class Life(RuleBasedStateMachine):
     def open_engine(self) -> Engine:
         return self.lasting
 
+    def open_store(self) -> Store:
+        return Store(FaultyEngine(self.open_engine()))
+
     def __init__(self) -> None:
         super().__init__()
         self.lasting: Engine = _Lasting()
@@ -161,7 +189,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.stores = [Store(self.open_engine()) for _ in range(2)]
+        self.stores = [self.open_store() for _ in range(2)]
         self.all = [One("agent", [store.session("agent", POLICY, summarize) for store in self.stores], Model())]
         for words in (2, 6, 3):
             self.a_whole_exchange(0, 0, words)
@@ -431,7 +459,7 @@ class Life(RuleBasedStateMachine):
     def reopen(self, hand: int) -> None:
         """As if that process had ended: its claims end with it."""
         self.stores[hand].close()
-        self.stores[hand] = Store(self.open_engine())
+        self.stores[hand] = self.open_store()
         for one in self.all:
             one.plans.pop(hand, None)
             one.hands[hand] = self.stores[hand].session(one.name, POLICY, summarize)
@@ -452,18 +480,37 @@ class Life(RuleBasedStateMachine):
         one, session = self.one(who), self.one(who).hands[hand]
         ids = [t.id for t in session.turns()]
         if ids and pick > 30:
-            content = codec.to_json(session.expand(ids[pick % len(ids)])[0].message)
+            message = session.expand(ids[pick % len(ids)])[0].message
+            content = codec.to_json(message)
             assert content in _stored(session)
+            said_once = sum(t.message == message for t in one.model.said.values()) == 1
             receipt = session.purge([ids[pick % len(ids)]])
             one.model.read(session.log, POLICY.floor_turns)
             assert all(t.message is None for t in one.model.said.values() if t.id in receipt.turns)
             for name in (one.name, *(other.name for other in self.all if one.name in other.line)):
-                assert content not in _stored(session.sibling(name)), f"a purged record never returns, also not in {name} (R54)"
+                assert content not in _stored(session.sibling(name)) or not said_once, (
+                    f"a purged record never returns, also not in {name} (R54)"
+                )
 
     @rule(who=who, hand=hand, extra=st.integers(0, 30))
     def usage(self, who: int, hand: int, extra: int) -> None:
         one = self.one(who)
         one.hands[hand].record_usage(one.hands[hand].status().tokens + extra)
+
+    # --- trouble -----------------------------------------------------------------------------------------------------
+
+    @rule(who=who, hand=hand, verb=st.sampled_from(sorted(TROUBLED)), k=st.integers(1, 14), when=st.sampled_from(["before", "after"]))
+    def the_disk_fails_once(self, who: int, hand: int, verb: str, k: int, when: Literal["before", "after"]) -> None:
+        """In the middle of a verb: it raises, the handle goes on, what was begun is finished, and the lists still agree (R30)."""
+        one, engine = self.one(who), self.stores[hand].engine
+        assert isinstance(engine, FaultyEngine)
+        engine.fail_at(len(engine.calls) + k, when=when)
+        try:
+            TROUBLED[verb](one.hands[hand], self.fresh())
+        except (Unavailable, Refused, Conflict):
+            pass
+        engine.heal()
+        one.hands[hand].finish_removal()
 
     # --- and after each step -----------------------------------------------------------------------------------------
 

@@ -46,20 +46,25 @@ def run_writers(path: Path, writers: int, turns: int) -> dict[str, list[tuple[st
     names = [f"w{n}" for n in range(writers)]
     started = {
         name: subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), name, str(turns)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", WRITER, str(path), name, str(turns)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for name in names
     }
     for process in started.values():
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
     for process in started.values():
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     acknowledged = {}
     for name, process in started.items():
-        out, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, name
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, f"{name}: {err}"
         acknowledged[name] = [(id, int(seq)) for id, seq in (line.split() for line in out.splitlines())]
     return acknowledged
 

@@ -223,26 +223,41 @@ def _with_options(file: StoreFile, url: str, options: dict[str, str]) -> StoreFi
 
 
 def open_file(file: StoreFile, create: bool) -> tuple[StoreFile, apsw.Connection]:
-    """The file as it really is, and the one connection that writes to it. Raises `Unavailable` or `Corrupt`."""
+    """The file as it really is, and the one connection that writes to it. Raises `Unavailable` or `Corrupt`.
+
+    While another process makes the same store SQLite answers "busy" at once, without asking the busy handler (it would be
+    a deadlock); so opening is tried again until the deadline.
+    """
     _refuse_old_sqlite()
     _look(file, create)
-    wanted, file = file.checksums, replace(file, checksums=False)
+    deadline = time.monotonic() + file.wait
     with errors_of(f"open {file.path}"):
-        file, connection, found = _enter(file)
-        try:
-            if (wanted and found == "new") or connection.reserve_bytes(None, -1) == CHECKSUM_BYTES:
-                file.leave(connection)
-                file = replace(file, checksums=True)
-                connection = file.connect(writer=True)
-            elif wanted:
-                raise Unavailable(f"store {file.path} with page checksums", "it was made without", "open it without the option")
-            if found == "new":
-                _make(file, connection)
-                file = replace(file, probe=True)
-            return _ready(file, connection), connection
-        except BaseException:
-            connection.close()
-            raise
+        while True:
+            try:
+                return _open(file)
+            except (apsw.BusyError, apsw.LockedError):
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(Patience.LONGEST_NAP)
+
+
+def _open(file: StoreFile) -> tuple[StoreFile, apsw.Connection]:
+    wanted, file = file.checksums, replace(file, checksums=False)
+    file, connection, found = _enter(file)
+    try:
+        if (wanted and found == "new") or connection.reserve_bytes(None, -1) == CHECKSUM_BYTES:
+            file.leave(connection)
+            file = replace(file, checksums=True)
+            connection = file.connect(writer=True)
+        elif wanted:
+            raise Unavailable(f"store {file.path} with page checksums", "it was made without", "open it without the option")
+        if found == "new":
+            _make(file, connection)
+            file = replace(file, probe=True)
+        return _ready(file, connection), connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _enter(file: StoreFile) -> tuple[StoreFile, apsw.Connection, str]:
@@ -277,6 +292,8 @@ def _look(file: StoreFile, create: bool) -> None:
         raise Unavailable(f"store {file.path}", f"there is no directory {directory}", "make the directory first")
     if os.path.isdir(file.path):
         raise Unavailable(f"store {file.path}", "it is a directory", "name a file in it")
+    if not size and file.wal_bytes:
+        size = _size(file.path)  # looked at again: another process may have made the store between the two looks
     if not size and file.wal_bytes:
         found = f"{'no file' if size is None else 'an empty file'} beside {file.wal_bytes:,} bytes in {file.path}-wal"
         raise Corrupt("", 0, f"a lineal store at {file.path}", found, "lost file")

@@ -151,10 +151,11 @@ def _dangling(session: Session, lineage: Lineage, todo: list[tuple[int, Given]],
     if not wanted:
         return dangling
     said = {c.id for _, (_, _, parsed) in todo for c in parsed.calls}
+    gone: set[str] = set()  # calls whose newest turn a host dropped
     for turn in reversed(lineage.turns):
-        if all(call in said for _, call in wanted):
+        if all(call in said | gone for _, call in wanted):
             break
-        said.update(c.id for c in turn.calls if not turn.gone)
+        (gone if turn.gone else said).update(c.id for c in turn.calls if c.id not in said | gone)
     for n, call in sorted(wanted):
         if call not in said:
             if not orphans and not _asked_before(session, lineage, call):

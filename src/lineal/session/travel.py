@@ -37,7 +37,7 @@ from lineal.rules import rollback as rollback_rule
 from lineal.rules.cut import over, units
 from lineal.rules.recovery import Candidate, RecoveryFacts
 from lineal.rules.rollback import Checkpoint, EffectRecord, RollbackFacts
-from lineal.session.effects import row_of
+from lineal.session.effects import EFFECT_KINDS, row_of
 from lineal.session.log import pack
 from lineal.session.outcomes import LedgerRow, Recovery, Rollback
 
@@ -354,6 +354,7 @@ def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None
         row = codec.seal(bytes.fromhex(child.digest), child.head + 1, child.generation, entry, os.urandom(codec.SALT_BYTES), child.branch)
         child = fold(child, row.seq, row.digest.hex(), row.inner.hex(), entry)
         rows.append(row)
+    session.engine.delete_states(name, session.engine.states(name))  # of a fork of this name that was cut off (R36)
     holed = any(r.kind == codec.PRUNED for r in copied)  # then the fork opens by its state alone, which must be there first
     if holed:
         session.engine.put_state(name, child.head, pack(child))
@@ -379,7 +380,8 @@ def _known_effects(session: Session, seq: int) -> list[Entry]:
     """What the parent did after `seq`, as entries of the fork. `turn=-1`: the call stands in no view here."""
     known: list[Entry] = []
     renamed: dict[str, str] = {}  # emissions of turns that only the parent has: the fork's own turns will bear these seqs
-    for _, e in session.log.entries(seq):
+    # By kind: a fork below damage is a way out of it, and must not need what lies behind.
+    for _, e in session.log.entries(seq, kinds=EFFECT_KINDS):
         if isinstance(e, EffectIntended):
             if not e.keyed and e.turn > seq:
                 renamed[e.key] = f"{session.name}{e.key}"

@@ -26,7 +26,7 @@ from lineal.summarizers import SummaryRequest
 from lineal.testing.faults import FaultyEngine
 
 POLICY = Policy(trigger=650, ceiling=900, target=300, floor_turns=2, summary_max_tokens=200)
-NAME, FORK = "agent", "what-if"
+NAME, FORK, LATER = "agent", "what-if", "what-then"
 CHANGES = ("append", "delete", "put_state", "delete_states", "latch")  # engine calls after which a store may look different
 
 
@@ -176,6 +176,7 @@ STORY: tuple[Step, ...] = (
     Step("fork", _fork),
     Step("say in the fork", lambda t: t.held["fork"].append(answer(15), id="a15")),
     Step("prune", lambda t: t.session.prune(keep_checkpoints=0)),
+    Step("fork what was pruned", lambda t: t.session.fork(LATER)),
     Step("purge", lambda t: t.session.purge(["u2"])),
     Step("close", lambda t: t.store.close()),
 )
@@ -365,8 +366,17 @@ def _goes_on(engine: Engine) -> Iterator[str]:
         if store.session(name, POLICY, summarize).messages() != session.messages():
             yield f"{name}: the reopened view is not the live one"
         yield from _unsound(session, "after the next append", in_progress_is_sound=False)
+    yield from _forks_again(store)
     yield from (f"engine: {what}" for what in engine.check())
     release(store.holder)
+
+
+def _forks_again(store: Store) -> Iterator[str]:
+    """Nothing that a fork left behind when it was cut off stands in the way of the next one (R36)."""
+    for name in {FORK, LATER} - {*store.sessions()}:
+        if NAME in store.sessions():
+            child = store.session(NAME, POLICY, summarize).fork(name)
+            yield from _unsound(child, "forked again", in_progress_is_sound=False)
 
 
 def _said(shown: list[Any]) -> list[Any]:
