@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+import lineal
 from lineal.engines import open_engine, sqlite_file
 from lineal.engines.sqlite import SqliteEngine
 from lineal.engines.sqlite_file import StoreFile, locate

@@ -6,6 +6,7 @@ Hypothesis chooses the verbs: two handles, as two processes would hold them, on 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -505,10 +506,8 @@ class Life(RuleBasedStateMachine):
         one, engine = self.one(who), self.stores[hand].engine
         assert isinstance(engine, FaultyEngine)
         engine.fail_at(len(engine.calls) + k, when=when)
-        try:
+        with contextlib.suppress(Unavailable, Refused, Conflict):
             TROUBLED[verb](one.hands[hand], self.fresh())
-        except (Unavailable, Refused, Conflict):
-            pass
         engine.heal()
         one.hands[hand].finish_removal()
 
