@@ -136,7 +136,7 @@ LIMITS = (  # module, constant, unit, what it bounds
     ("fold", "CALIBRATION_FROM", "tokens", "of a view from which reported usage teaches a factor; below, a fixed overhead"),
     ("fold", "FACTOR_MAX", "", "the highest factor that reported usage can teach"),
     ("fold", "DONE_NOTED", "effects", "done and not to be repeated that the view carries; the ledger has all"),
-    ("anchors", "ANCHORS_MAX", "anchors", "kept; beyond it tools' and then the assistant's oldest go, a user's never"),
+    ("anchors", "ANCHORS_MAX", "anchors", "kept; beyond it tools' and then the assistant's oldest go, of a user's only plain numbers"),
     ("anchors", "LOOKED_AT", "characters", "at each end of a turn in which anchors are looked for"),
     ("tokens", "MEDIA_TOKENS", "tokens", "that an image or a sound counts"),
     ("rules.integrity", "LISTED_MAX", "ids and seqs", "that one report of `verify` lists"),

@@ -21,6 +21,20 @@ pytest.register_assert_rewrite("lineal.testing.engine", "lineal.testing.durable"
 
 
 @pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Have a text printed at the end of the run, whichever worker the test ran in."""
+    return lambda text: record_property("told", text)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for report in (r for reports in terminalreporter.stats.values() for r in reports):
+        if getattr(report, "when", "") == "call":
+            for name, text in report.user_properties:
+                if name == "told":
+                    terminalreporter.write_line(str(text))
+
+
+@pytest.fixture
 def store_path(tmp_path: Path) -> Path:
     """A file that is not there yet."""
     return tmp_path / "agent.db"

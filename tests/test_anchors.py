@@ -313,3 +313,12 @@ def test_every_commit_that_git_reported_is_an_anchor(data_dir: Path, name: str) 
         assert reported <= held, path.name
         made += len(reported)
     assert made >= 8
+
+
+def test_a_users_plain_numbers_are_bounded_by_the_limit_not_by_history() -> None:
+    """What a state carries must not grow with the log: beyond the limit the oldest numbers go, names and constraints stay."""
+    names = tuple(Anchor("id", f"V-{i}", i, "user") for i in range(10))
+    numbers = tuple(Anchor("number", str(i), 100 + i, "user") for i in range(ANCHORS_MAX + 500))
+    kept = merge(names, numbers)
+    assert len(kept) == ANCHORS_MAX
+    assert set(names) <= set(kept) and kept[-1] == numbers[-1]

@@ -19,7 +19,7 @@ from typing import Any
 
 from lineal.entries import Anchor, Turn
 
-ANCHORS_MAX = 2_000  # kept at most; beyond it tools' and then the assistant's oldest go, a user's never
+ANCHORS_MAX = 2_000  # kept at most; beyond it tools' and then the assistant's oldest go, of a user's only plain numbers
 PER_TURN = {"user": 24, "system": 24, "assistant": 8, "tool": 6}
 LOOKED_AT = 32_768  # characters at each end of a turn
 USER_SENTENCE, ASSISTANT_SENTENCE, LONGEST_VALUE = 300, 240, 400  # characters
@@ -238,16 +238,20 @@ def _keep(found: dict[tuple[str, str], Anchor], anchor: Anchor) -> None:
 
 
 def merge(old: Iterable[Anchor], new: Iterable[Anchor]) -> tuple[Anchor, ...]:
-    """Both together in order of seq, each value once, at most `ANCHORS_MAX` beside what users said."""
+    """Both together in order of seq, each value once, at most `ANCHORS_MAX` beside a user's constraints and names.
+
+    What is carried is bounded by this, not by history: beyond it a user's oldest plain numbers go too, after everything
+    that others said. They stay in the log, and `search` finds them.
+    """
     found: dict[tuple[str, str], Anchor] = {}
     for anchor in (*old, *new):
         _keep(found, anchor)
     kept = sorted(found.values(), key=lambda a: a.seq)
     excess = len(kept) - ANCHORS_MAX
-    for who in ("tool", "assistant", "system"):
+    for who in ("tool", "assistant", "system", "user"):
         if excess <= 0:
             break
-        gone = {id(a) for a in [a for a in kept if a.author == who][:excess]}
+        gone = {id(a) for a in [a for a in kept if a.author == who and (who != "user" or a.kind == "number")][:excess]}
         kept = [a for a in kept if id(a) not in gone]
         excess = len(kept) - ANCHORS_MAX
     return tuple(kept)

@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +42,13 @@ def whole() -> Reference:
 
 
 @pytest.mark.parametrize("mode", ["kill", "error"])
-def test_the_story_may_be_cut_off_at_every_engine_call(
-    mode: str, whole: Reference, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_story_may_be_cut_off_at_every_engine_call(mode: str, whole: Reference, tmp_path: Path, tell: Callable[[str], None]) -> None:
     """R1, R16, R30, R33, R35, R36, R47, R54: what was acknowledged is there, the rest is whole or absent, and it goes on.
 
     In the kill runs the log must be, entry by entry, the one that the same call leaves on the memory engine.
     """
     runs = _cut_off(mode, tmp_path)
-    with capsys.disabled():
-        print(_table(mode, whole, runs))
+    tell(_table(mode, whole, runs))
     assert [run for run in runs if run.found.torn or run.found.lost or run.outcome == "bad"] == []
     assert {run.k for run in runs} == set(range(1, len(whole.methods) + 1)) and len(runs) > 200
     assert {run.step for run in runs} == {step.name for step in STORY}
@@ -115,7 +112,7 @@ def test_the_comparison_can_fail(whole: Reference, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fdatasync,fsync", "pwrite64"])
-def test_the_story_may_be_cut_off_inside_the_kernel(call: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_story_may_be_cut_off_inside_the_kernel(call: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     """R1, R30, R35, R60: SIGKILL at the n-th sync or write of the process, with an anchor file beside the store."""
     _refuse_without_strace()
     whole = reference(SHORT)
@@ -130,8 +127,7 @@ def test_the_story_may_be_cut_off_inside_the_kernel(call: str, tmp_path: Path, c
         step = next((s.name for s in SHORT if s.name not in told), "")
         outcome = whole.outcome(step, found, exact=True) if step else "new"
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    with capsys.disabled():
-        print(f"\nSIGKILL inside {call}: {sum(outcomes.values())} runs, {outcomes}, torn 0, lost 0")
+    tell(f"SIGKILL inside {call}: {sum(outcomes.values())} runs, {outcomes}, torn 0, lost 0")
     assert outcomes.get("old", 0) > 3
 
 

@@ -290,7 +290,8 @@ def _judge_commit(
     ids = {name(i) for i in covered}
     missing = [t for t in floor_of(before.turns, policy) if t.gone]
     held = protected(before, policy)
-    lost = [a.value for a in before.anchors if a.author == "user" and a not in entry.anchors]
+    full = len(entry.anchors) >= anchors.ANCHORS_MAX  # then a user's oldest plain numbers are the ones that may go
+    lost = [a.value for a in before.anchors if a.author == "user" and a not in entry.anchors and not (full and a.kind == "number")]
     facts = CompactionFacts(
         floor_missing=tuple(t.id for t in missing),
         floor_range=f"seq {missing[0].seq}..{missing[-1].seq}" if missing else "",
