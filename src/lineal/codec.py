@@ -44,7 +44,7 @@ from lineal.errors import Corrupt, PolicyError, Unavailable, Verdict
 FORMAT = 1
 SALT_BYTES = 16
 INT_BITS = 14_000  # a longer whole number has more digits than Python agrees to read
-_TYPES: dict[str, type[Entry]] = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
+TYPES: dict[str, type[Entry]] = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
 
 
 def to_json(value: Any) -> bytes:
@@ -132,14 +132,14 @@ def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:
         raise Corrupt(session, seq, "an entry", f"bytes that are none ({e})", "unreadable entry") from e
     if isinstance(kind, str) and kind.startswith("x."):
         return Unknown(name=kind, raw=data)
-    if version != FORMAT or kind not in _TYPES:
+    if version != FORMAT or kind not in TYPES:
         raise Unavailable(
             f"session {session!r}, seq {seq}: entry of kind {kind!r}, format {version}",
             f"this version reads format {FORMAT}",
             "upgrade lineal; the entry was left as it is",
         )
     try:
-        return msgspec.convert(fields, _TYPES[kind])
+        return msgspec.convert(fields, TYPES[kind])
     except msgspec.ValidationError as e:
         raise Corrupt(session, seq, f"an entry of kind {kind}", str(e), "unreadable entry") from e
 

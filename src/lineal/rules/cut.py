@@ -106,6 +106,11 @@ def floor_of(turns: Sequence[TurnItem], policy: Policy) -> tuple[TurnItem, ...]:
     return tuple(turns[-policy.floor_turns :]) if policy.floor_turns else ()
 
 
+def newest_user(turns: Sequence[TurnItem]) -> TurnItem | None:
+    """The newest turn in the view that a user said (R12)."""
+    return next((t for t in reversed(turns) if t.author == "user"), None)
+
+
 def protected(lineage: Lineage, policy: Policy) -> dict[str, str]:
     """Turn id -> why it must stay verbatim: floor, pin, leading instructions, newest user turn, open call, or their unit.
 
@@ -117,16 +122,16 @@ def protected(lineage: Lineage, policy: Policy) -> dict[str, str]:
         if turn.role not in SYSTEM_ROLES:
             break
         why[turn.id] = "instructions"
-    newest_user = next((t for t in reversed(turns) if t.author == "user"), None)
-    if newest_user:
-        why[newest_user.id] = "newest user turn"
+    newest = newest_user(turns)
+    if newest:
+        why[newest.id] = "newest user turn"
     pinned = {p.turn for p in lineage.pins if p.turn}
     why.update({t.id: "pinned" for t in turns if t.id in pinned})
     why.update({t.id: "floor" for t in floor_of(turns, policy)})
     for unit in units(turns):
         reason = "open call" if unit.open else next((f"unit of {t.id}" for t in unit.turns if t.id in why), None)
-        if newest_user and unit.turns[0].seq < newest_user.seq < unit.turns[-1].seq:
-            reason = reason or f"unit around {newest_user.id}"
+        if newest and unit.turns[0].seq < newest.seq < unit.turns[-1].seq:
+            reason = reason or f"unit around {newest.id}"
         if reason:
             for turn in unit.turns:
                 why.setdefault(turn.id, reason)
@@ -174,9 +179,10 @@ def _leave_newest(free: list[Item], lineage: Lineage, room: int) -> list[Item]:
 
 
 def _one_side(free: list[Item], lineage: Lineage) -> list[Item]:
-    newest_user = next((t.seq for t in reversed(lineage.turns) if t.author == "user"), 0)
-    before = [i for i in free if place(i) < newest_user]
-    behind = [i for i in free if place(i) > newest_user]
+    newest = newest_user(lineage.turns)
+    asked = newest.seq if newest else 0
+    before = [i for i in free if place(i) < asked]
+    behind = [i for i in free if place(i) > asked]
     return max(before, behind, key=lambda side: (_worth(side), sum(i.tokens for i in side)))
 
 
@@ -213,9 +219,10 @@ def spill_cut(lineage: Lineage, policy: Policy, tokens: int, size: int, items: i
     Spilled nodes among them are taken along, so that there is one stub and not a row of them. Summaries stay.
     """
     why = protected(lineage, policy)
-    newest_user = next((t.seq for t in reversed(lineage.turns) if t.author == "user"), 0)
+    newest = newest_user(lineage.turns)
+    asked = newest.seq if newest else 0
     free = [u for u in units(lineage.turns) if not any(t.id in why for t in u.turns)]
-    side = [u for u in free if u.turns[-1].seq < newest_user] or [u for u in free if u.turns[0].seq > newest_user]
+    side = [u for u in free if u.turns[-1].seq < asked] or [u for u in free if u.turns[0].seq > asked]
     left = (lineage.view_tokens, lineage.bytes, len(lineage.items))
     taken: list[Item] = []
     for unit in side:
@@ -227,7 +234,7 @@ def spill_cut(lineage: Lineage, policy: Policy, tokens: int, size: int, items: i
     if not taken:
         return ()
     through = max(place(i) for i in taken)
-    same_side = (n for n in lineage.nodes if (place(n) < newest_user) == (through < newest_user))
+    same_side = (n for n in lineage.nodes if (place(n) < asked) == (through < asked))
     taken += [n for n in same_side if n.kind == "spill" and place(n) < through]
     return tuple(sorted(taken, key=place))
 
@@ -235,3 +242,11 @@ def spill_cut(lineage: Lineage, policy: Policy, tokens: int, size: int, items: i
 def over(lineage: Lineage, tokens: int, size: int, items: int) -> bool:
     """Whether the view is above any of the three budgets (R26)."""
     return lineage.view_tokens > tokens or lineage.bytes > size or len(lineage.items) > items
+
+
+def above_trigger(lineage: Lineage, policy: Policy) -> bool:
+    return over(lineage, policy.trigger, policy.ceiling_bytes, policy.ceiling_items)
+
+
+def above_ceiling(lineage: Lineage, policy: Policy) -> bool:
+    return over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)

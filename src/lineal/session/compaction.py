@@ -78,7 +78,7 @@ def plan(
             lease=lease(session.holder, session.policy.lease_seconds, session.clock),
             policy=asdict(session.policy),
         )
-        return [*_closing(lineage, "its holder is gone"), begun]
+        return [*closing(session, lineage), begun]
 
     lineage, rows = session.log.write(decide)
     ((fitted, more),) = chosen
@@ -143,10 +143,11 @@ def demand(verdict: Verdict) -> None:
         raise UnrecoverableCompactionError(verdict) if verdict.reason == "floor_missing" else Refused(verdict)
 
 
-def _closing(lineage: Lineage, why: str) -> list[Entry]:
-    """The abort of a compaction that a dead holder left open; a live one was refused before this is reached."""
+def closing(session: Session, lineage: Lineage) -> list[Entry]:
+    """The abort of an open compaction whose holder is gone: it blocks nothing (R33)."""
     flight = lineage.in_flight
-    return [CompactionAborted(generation=flight.generation, why=why)] if flight else []
+    gone = flight is not None and not alive(flight.lease, session.clock)
+    return [CompactionAborted(generation=flight.generation, why="its holder is gone")] if flight and gone else []
 
 
 def _headroom(session: Session, lineage: Lineage) -> int:

@@ -26,7 +26,7 @@ import msgspec
 from lineal import codec
 from lineal.anchor import AnchorFile
 from lineal.engines import Duplicate, Engine, Row
-from lineal.entries import ENTRY_TYPES, Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
+from lineal.entries import Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
 from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
 from lineal.fold import fold
 from lineal.holder import Clock
@@ -34,7 +34,6 @@ from lineal.lineage import Lineage, empty, from_state, to_state
 
 STATE_EVERY = 256  # entries; more where the view is large, so that states cost a constant share of the log
 WRITE_DEADLINE = 30.0  # seconds of lost races after which a write gives up (R37)
-_KINDS = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
 
 Decide = Callable[[Lineage], Sequence[Entry]]
 Found = TypeVar("Found")
@@ -218,7 +217,7 @@ class Log:
                 entry = codec.decode(row.body, self.session, row.seq) if not row.erased else None
                 if isinstance(entry, PurgeBegun | Forked):
                     for seq, fields in entry.stand_ins.items():
-                        self._stand_ins[int(seq)] = msgspec.convert(fields, _KINDS[fields["kind"]])
+                        self._stand_ins[int(seq)] = msgspec.convert(fields, codec.TYPES[fields["kind"]])
         return self._stand_ins
 
     def stand_ins(self, seqs: Iterable[int]) -> dict[str, Any]:
@@ -292,12 +291,6 @@ class Log:
             self.engine.put_state(self.session, self.lineage.head, data)
             self._state_at = self.lineage.head
             return data[:32].hex()
-
-    def adopt(self, rows: Sequence[Row]) -> None:
-        """Write rows of another log, relinked to this one's (empty) beginning: a fork's copy."""
-        with self.lock:
-            self.engine.append(self.session, self.lineage.head, rows)
-            self.catch_up()
 
     # --- the latch ---------------------------------------------------------------------------------------------------
 

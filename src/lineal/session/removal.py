@@ -49,6 +49,7 @@ from lineal.lineage import Lineage, from_state, to_state
 from lineal.rules import retention
 from lineal.rules.cut import units
 from lineal.rules.retention import Needs
+from lineal.rules.rollback import Checkpoint
 from lineal.session.effects import EFFECT_KINDS
 from lineal.session.log import Log
 from lineal.session.outcomes import Pruned, Purged
@@ -85,7 +86,7 @@ def prune(session: Session, before: int | None, keep_checkpoints: int | None, dr
     kept = checkpoints(session)[:keep_checkpoints]
     needs = _needs(session, lineage, [c.seq for c in kept])
     runs = retention.prunable(_present(session, until), needs)
-    states = _stale_states(session, lineage, runs, {c.seq - 1 for c in kept})
+    states = _stale_states(session, runs[-1][1] if runs else 0, kept)
     plan = Pruned(runs, ranges.count(runs), tuple(states), dry_run)
     if dry_run or not runs:
         return plan
@@ -143,10 +144,10 @@ def _present(session: Session, until: int) -> Iterator[Range]:
     return ((row.seq, row.seq) for row in session.engine.scan(session.name, 0, until) if not row.kind.startswith("x."))
 
 
-def _stale_states(session: Session, lineage: Lineage, runs: Sequence[Range], kept: set[int]) -> list[int]:
-    """States from which the head can no longer be folded, because a dropped run lies behind them."""
-    last = max((r[1] for r in runs), default=0)
-    return [s for s in session.engine.states(session.name) if s < last and s not in kept]
+def _stale_states(session: Session, last: int, kept: Sequence[Checkpoint]) -> list[int]:
+    """States from which the head can no longer be folded, because rows up to `last` are dropped; those of checkpoints stay."""
+    held = {c.seq - 1 for c in kept}
+    return [s for s in session.engine.states(session.name) if s < last and s not in held]
 
 
 def _runs(session: Session, gone: Sequence[Range]) -> Iterator[Run]:
@@ -331,8 +332,7 @@ def _finish_prune(session: Session, seq: int) -> int:
         for first in range(run.first, run.last + 1, CHUNK):
             session.engine.delete(session.name, range(first, min(first + CHUNK, run.last + 1)))
     last = max(run.last for run in begun.runs)
-    kept = {c.seq - 1 for c in checkpoints(session)}
-    session.engine.delete_states(session.name, [s for s in session.engine.states(session.name) if s < last and s not in kept])
+    session.engine.delete_states(session.name, _stale_states(session, last, checkpoints(session)))
     return session.log.write(lambda now: [PruneFinished(begun=now.pruning)] if now.pruning else [])[0].head
 
 

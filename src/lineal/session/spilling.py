@@ -17,7 +17,7 @@ from lineal.holder import alive, describe
 from lineal.lineage import Item, Lineage, TurnItem, place
 from lineal.rules import compaction as rule
 from lineal.rules.compaction import CompactionFacts
-from lineal.rules.cut import cut, open_calls, over, spill_cut, units
+from lineal.rules.cut import above_ceiling, cut, newest_user, open_calls, spill_cut, units
 from lineal.session.compaction import demand
 from lineal.session.generation import announce, build, compacted, stubs_for
 from lineal.session.outcomes import Compacted
@@ -39,7 +39,7 @@ def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool
 
         def decide(lineage: Lineage) -> Sequence[Entry]:
             nonlocal outcome, put_aside
-            if busy(session, lineage) or not (hard or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):
+            if busy(session, lineage) or not (hard or above_ceiling(lineage, policy)):
                 return []
             covered = spill_cut(lineage, policy, release, policy.ceiling_bytes * 9 // 10, policy.ceiling_items * 9 // 10)
             aside = () if covered else cut(lineage, policy).put_aside
@@ -88,8 +88,8 @@ def spill(session: Session, ids: Sequence[str]) -> str:
 def _spillable(session: Session, lineage: Lineage, ids: set[str]) -> tuple[Item, ...]:
     _present(lineage, ids)
     chosen = [u for u in units(lineage.turns) if any(t.id in ids for t in u.turns)]
-    newest_user = next((t for t in reversed(lineage.turns) if t.author == "user"), None)
-    stay = {p.turn for p in lineage.pins} | ({newest_user.id} if newest_user else set())
+    newest = newest_user(lineage.turns)
+    stay = {p.turn for p in lineage.pins} | ({newest.id} if newest else set())
     held = [c for u in chosen for c in u.open] + [t.id for u in chosen for t in u.turns if t.id in stay]
     if lineage.in_flight and busy(session, lineage):
         demand(rule.judge(CompactionFacts(other_in_flight=describe(lineage.in_flight.lease, session.clock))))
@@ -103,12 +103,12 @@ def _spillable(session: Session, lineage: Lineage, ids: set[str]) -> tuple[Item,
             )
         )
     turns = sorted((t for u in chosen for t in u.turns), key=place)
-    if newest_user and turns[0].seq < newest_user.seq < turns[-1].seq:
+    if newest and turns[0].seq < newest.seq < turns[-1].seq:
         raise Refused(
             Verdict(
                 "compaction",
                 "two_sides",
-                message=f"the turns lie on both sides of the newest user turn {newest_user.id!r}.",
+                message=f"the turns lie on both sides of the newest user turn {newest.id!r}.",
                 remedy="spill them in two calls",
             )
         )

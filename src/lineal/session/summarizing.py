@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from lineal.entries import CompactionCommitted
 from lineal.errors import Conflict, Corrupt, Refused, UnrecoverableCompactionError, Verdict
 from lineal.fold import fold
-from lineal.rules.cut import name, over
+from lineal.rules.cut import above_ceiling, above_trigger, name
 from lineal.session.compaction import abort, commit, plan, suspend
 from lineal.session.generation import compacted, raw_ids
 from lineal.session.outcomes import Compacted, Failed, Nothing, Outcome, Plan
 from lineal.session.spilling import enforce_ceiling, spill
-from lineal.summarizers import Summarizer
+from lineal.summarizers import Summarizer, window_of
 
 if TYPE_CHECKING:
     from lineal.session import Session
@@ -32,7 +32,7 @@ def compact(session: Session, summarizer: Summarizer | None, request_id: str | N
     if request_id and (first := _first_results(session, request_id)):
         return _joined(first)
     asked = summarizer or session.summarizer
-    window = getattr(asked, "window", None)
+    window = window_of(asked)
     done: list[Compacted] = []
     while True:
         try:
@@ -48,13 +48,8 @@ def compact(session: Session, summarizer: Summarizer | None, request_id: str | N
         if not isinstance(outcome, Compacted):
             return _joined(done) if done else outcome
         done.append(outcome)
-        if not (begun.more or automatic and above_trigger(session)):
+        if not (begun.more or automatic and above_trigger(session.log.lineage, session.policy)):
             return _joined(done)
-
-
-def above_trigger(session: Session) -> bool:
-    policy = session.policy
-    return over(session.log.lineage, policy.trigger, policy.ceiling_bytes, policy.ceiling_items)
 
 
 def _joined(done: list[Compacted]) -> Compacted:
@@ -138,7 +133,7 @@ async def _await(result: Any) -> Any:
 def maybe_compact(session: Session, summarizer: Summarizer | None) -> Outcome:
     """Compact if the view is above the trigger; above the ceiling, spill what could not be summarised, never drop (R29)."""
     lineage, policy = session.log.catch_up(), session.policy
-    if not above_trigger(session):
+    if not above_trigger(lineage, policy):
         message = f"the view has {lineage.view_tokens:,} tokens, the trigger is {policy.trigger:,}"
         return Nothing(Verdict("compaction", "below_trigger", message=message))
     outcome = compact(session, summarizer, None, automatic=True)
@@ -146,6 +141,6 @@ def maybe_compact(session: Session, summarizer: Summarizer | None) -> Outcome:
         suspend(session)
     unproven = isinstance(outcome, UnrecoverableCompactionError)
     lineage = session.log.lineage
-    if policy.on_refusal == "spill" and (unproven or over(lineage, policy.ceiling, policy.ceiling_bytes, policy.ceiling_items)):
+    if policy.on_refusal == "spill" and (unproven or above_ceiling(lineage, policy)):
         return enforce_ceiling(session, because=outcome if isinstance(outcome, Refused) else None, hard=unproven) or outcome
     return outcome

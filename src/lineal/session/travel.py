@@ -19,7 +19,6 @@ import msgspec
 from lineal import codec, working_set
 from lineal.entries import (
     CheckpointTaken,
-    CompactionAborted,
     EffectAttached,
     EffectIntended,
     EffectResolved,
@@ -34,9 +33,10 @@ from lineal.holder import alive, describe
 from lineal.lineage import Lineage, TurnItem, place, to_state
 from lineal.rules import recovery as recovery_rule
 from lineal.rules import rollback as rollback_rule
-from lineal.rules.cut import over, units
+from lineal.rules.cut import above_trigger, units
 from lineal.rules.recovery import Candidate, RecoveryFacts
 from lineal.rules.rollback import Checkpoint, EffectRecord, RollbackFacts
+from lineal.session.compaction import closing
 from lineal.session.effects import EFFECT_KINDS, row_of
 from lineal.session.log import pack
 from lineal.session.outcomes import LedgerRow, Recovery, Rollback
@@ -79,16 +79,9 @@ def checkpoint(session: Session, label: str) -> Checkpoint:
         ]
 
     session.log.catch_up()
-    session.log.write(lambda lineage: _closing(session, lineage))
+    session.log.write(lambda lineage: closing(session, lineage))
     lineage, rows = session.log.write(decide)
     return _checkpoint_at(rows[-1].seq, cast(CheckpointTaken, codec.decode(rows[-1].body)))
-
-
-def _closing(session: Session, lineage: Lineage) -> list[Entry]:
-    """The abort of an open compaction whose holder is gone: it blocks nothing (R33)."""
-    flight = lineage.in_flight
-    gone = flight is not None and not alive(flight.lease, session.clock)
-    return [CompactionAborted(generation=flight.generation, why="its holder is gone")] if flight and gone else []
 
 
 def _checkpoint_at(seq: int, e: CheckpointTaken) -> Checkpoint:
@@ -116,7 +109,7 @@ def recover(session: Session) -> Recovery:
     unknown: list[str] = []
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
-        entries = _closing(session, lineage)
+        entries = closing(session, lineage)
         dead = [e for e in lineage.effects if e.state == "intended" and not alive(e.lease, session.clock, expires=False)]
         unknown[:] = [e.key for e in dead]
         why = "its holder is gone"
@@ -227,7 +220,7 @@ def rollback(session: Session, target: Checkpoint | int | str, dry_run: bool, ex
     if not dry_run:
         session.log.keep_state()
         policy = session.policy
-        if over(lineage, policy.trigger, policy.ceiling_bytes, policy.ceiling_items):
+        if above_trigger(lineage, policy):
             session.maybe_compact()
     return outcome[0]
 

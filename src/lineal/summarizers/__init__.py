@@ -90,11 +90,6 @@ def build_request(
     return _rendered(SummaryRequest("", tuple(turns), previous, tuple(kept), budget, handle, generation, known, unsettled, shown, brief))
 
 
-def request_tokens(request: SummaryRequest, count: Callable[[str], int]) -> int:
-    """Tokens that the summarizer must be able to read."""
-    return count(request.text)
-
-
 # --- the prompt --------------------------------------------------------------------------------------------------------
 
 _INSTRUCTIONS = """\
