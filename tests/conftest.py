@@ -20,6 +20,10 @@ from lineal.summarizers import SummaryRequest
 pytest.register_assert_rewrite("lineal.testing.engine", "lineal.testing.durable")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-stories", action="store_true", help="write what the stories print into their files")
+
+
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Have a text printed at the end of the run, whichever worker the test ran in."""

@@ -11,11 +11,29 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from lineal.errors import Corrupt, Unavailable
+from lineal.errors import Corrupt, Unavailable, quoted
+
+MOST_BYTES = 1 << 28  # an anchor of a million sessions is half as large
+
+
+def _heads(data: bytes) -> dict[str, Any]:
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
+    heads: dict[str, Any] = json.loads(data)
+    return heads
+
+
+def _head(name: str, value: Any) -> tuple[str, tuple[int, str, int]]:
+    """One session's head, if it is what `move` writes. Raises `ValueError`."""
+    if not isinstance(value, list) or [type(part) for part in value] != [int, str, int] or value[0] < 0:
+        raise ValueError(f"the head of {quoted(name)} is {quoted(value)}, not [seq, digest, epoch]")
+    return name, (value[0], value[1], value[2])
 
 
 class AnchorFile:
@@ -28,14 +46,18 @@ class AnchorFile:
     def read(self) -> dict[str, tuple[int, str, int]]:
         """Raises `Corrupt` for a file that is no anchor, `Unavailable` for one that cannot be read."""
         try:
-            text = self.path.read_text()
+            # Not waiting for a pipe's other end; whatever is no file is refused before it is read.
+            with open(self.path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise Unavailable(f"anchor {self.path}", "it is no file", "name a file, or open without an anchor")
+                data = file.read(MOST_BYTES + 1)
         except FileNotFoundError:
             return {}
-        except OSError as e:
+        except (OSError, ValueError) as e:
             raise Unavailable(f"anchor {self.path}", e, "make it readable, or open without an anchor") from e
         try:
-            return {name: (int(seq), str(digest), int(epoch)) for name, (seq, digest, epoch) in json.loads(text).items()}
-        except (ValueError, TypeError, AttributeError) as e:
+            return dict(_head(name, value) for name, value in _heads(data).items())
+        except (ValueError, TypeError, AttributeError, RecursionError) as e:
             raise Corrupt("", 0, "an anchor file", f"{self.path}: {e}", "unreadable anchor") from e
 
     def check(self, session: str, head: int, digest_at: Callable[[int], str | None]) -> None:

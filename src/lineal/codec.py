@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -39,11 +40,13 @@ from lineal.entries import (
     TurnAppended,
     Unknown,
 )
-from lineal.errors import Corrupt, PolicyError, Unavailable, Verdict
+from lineal.errors import Corrupt, PolicyError, Unavailable, Verdict, quoted
 
 FORMAT = 1
 SALT_BYTES = 16
 INT_BITS = 14_000  # a longer whole number has more digits than Python agrees to read
+DEPTH = 200  # levels of nesting that a message may have
+ENTRY_DEPTH = DEPTH + 50  # what an entry may have: a message, inside a stand-in, inside a purge
 TYPES: dict[str, type[Entry]] = {str(t.__struct_config__.tag): t for t in ENTRY_TYPES}
 
 
@@ -53,7 +56,31 @@ def to_json(value: Any) -> bytes:
 
 
 def from_json(data: bytes) -> Any:
-    return json.loads(data.decode("utf-8", "surrogatepass"))
+    """The value in canonical bytes. Raises `ValueError` for what is no JSON: NaN and infinities too, which Python would read."""
+    try:
+        return _DECODER.decode(data.decode("utf-8", "surrogatepass"))
+    except RecursionError as e:
+        raise ValueError("it is nested too deeply") from e
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number that JSON can hold")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_number(digits)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
+
+
+def deeper_than(levels: int, value: Any) -> bool:
+    """Whether lists and objects stand in each other in `value` more than `levels` deep. Never recurses."""
+    here = [value]
+    for _ in range(levels):
+        here = [c for v in here for c in (v.values() if isinstance(v, dict) else v if isinstance(v, list) else ())]
+    return any(isinstance(v, dict | list) for v in here)
 
 
 def sorted_json(value: Any) -> bytes:
@@ -89,17 +116,17 @@ def refuse_unless_json(value: Any, where: str = "message") -> None:
             continue
         if isinstance(item, float) and item - item == 0:
             continue
-        if depth >= 200:
-            raise _not_json(place, "is nested deeper than 200 levels")
+        if depth >= DEPTH:
+            raise _not_json(place, f"is nested deeper than {DEPTH} levels")
         if isinstance(item, dict):
             for key, child in item.items():
                 if not isinstance(key, str):
-                    raise _not_json(place, f"has the key {key!r}, which is not a string")
+                    raise _not_json(place, f"has the key {quoted(key)}, which is not a string")
                 stack.append((child, f"{place}[{key!r}]", depth + 1))
         elif isinstance(item, list):
             stack.extend((child, f"{place}[{i}]", depth + 1) for i, child in enumerate(item))
         else:
-            raise _not_json(place, f"is {item!r:.60} of type {type(item).__name__}, which JSON cannot give back exactly")
+            raise _not_json(place, f"is {quoted(item, 60)} of type {type(item).__name__}, which JSON cannot give back exactly")
 
 
 def _not_json(place: str, why: str) -> PolicyError:
@@ -112,14 +139,14 @@ def encode(entry: Entry) -> bytes:
     """The entry's bytes. Raises `PolicyError` for a field that `decode` would refuse: nothing unreadable is ever written."""
     if isinstance(entry, Unknown):
         return entry.raw
-    fields = msgspec.to_builtins(entry)
-    if not isinstance(entry, TurnAppended):  # a turn's fields were checked one by one when it was given
-        try:
+    try:
+        fields = msgspec.to_builtins(entry)
+        if not isinstance(entry, TurnAppended):  # a turn's fields were checked one by one when it was given
             msgspec.convert(fields, type(entry))
-        except msgspec.ValidationError as e:
-            raise PolicyError(
-                Verdict("append", "not_an_entry", message=f"{fields['kind']}: {e}.", remedy="correct the argument that is named")
-            ) from e
+    except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as e:  # a choice that is not even UTF-8 is a ValueError
+        raise PolicyError(
+            Verdict("append", "not_an_entry", message=f"{kind_of(entry)}: {e}.", remedy="correct the argument that is named")
+        ) from e
     return to_json({"v": FORMAT, "kind": fields.pop("kind"), **fields})
 
 
@@ -128,20 +155,56 @@ def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:
     try:
         fields = from_json(data)
         version, kind = fields.pop("v"), fields["kind"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        if data.count(b"[") + data.count(b"{") > ENTRY_DEPTH and deeper_than(ENTRY_DEPTH, fields):
+            raise ValueError(f"it is nested deeper than {ENTRY_DEPTH} levels")
+        if not isinstance(kind, str):
+            raise TypeError(f"its kind is {quoted(kind, 60)}")
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise Corrupt(session, seq, "an entry", f"bytes that are none ({e})", "unreadable entry") from e
-    if isinstance(kind, str) and kind.startswith("x."):
+    if kind.startswith("x."):
         return Unknown(name=kind, raw=data)
-    if version != FORMAT or kind not in TYPES:
+    if type(version) is not int or version != FORMAT or kind not in TYPES:
         raise Unavailable(
             f"session {session!r}, seq {seq}: entry of kind {kind!r}, format {version}",
             f"this version reads format {FORMAT}",
             "upgrade lineal; the entry was left as it is",
         )
+    return _converted(fields, session, seq)
+
+
+def _converted(fields: Any, session: str, seq: int) -> Entry:
     try:
-        return msgspec.convert(fields, TYPES[kind])
-    except msgspec.ValidationError as e:
-        raise Corrupt(session, seq, f"an entry of kind {kind}", str(e), "unreadable entry") from e
+        entry = msgspec.convert(fields, TYPES[fields["kind"]])
+        if isinstance(entry, TurnAppended) and not isinstance(entry.message, dict | None):
+            raise TypeError(f"its message is of type {type(entry.message).__name__}")
+        return entry
+    except (msgspec.ValidationError, ValueError, TypeError, KeyError) as e:  # a choice that is not even UTF-8 is a ValueError
+        raise Corrupt(session, seq, "an entry with the fields of its kind", f"{type(e).__name__}: {e}", "unreadable entry") from e
+
+
+def read(row: Row, session: str) -> Entry:
+    """The entry of a row that has its content; never believed unless its bytes are those of its digest. Raises as `decode` does."""
+    if digest(row.salt, row.body) != row.inner:
+        what = "truncated" if len(row.body) < row.size else "altered"
+        expected = f"{row.size} bytes of digest {row.inner.hex()[:16]}"
+        raise Corrupt(session, row.seq, expected, f"{len(row.body)} others", what)
+    entry = decode(row.body, session, row.seq)
+    if kind_of(entry) != row.kind:
+        raise Corrupt(session, row.seq, f"an entry of kind {row.kind}", f"one of kind {kind_of(entry)}", "misfit")
+    return entry
+
+
+def stand_ins(found: dict[str, Any], session: str, seq: int) -> dict[int, Entry]:
+    """The entries that an entry at `seq` declares in place of erased ones, by their seq. Raises `Corrupt`."""
+    try:
+        return {int(place): _converted(fields, session, seq) for place, fields in found.items()}
+    except ValueError as e:
+        raise Corrupt(session, seq, "stand-ins by seq", str(e), "unreadable entry") from e
+
+
+def kind_of(entry: Entry) -> str:
+    """The name under which an entry stands in a row."""
+    return entry.name if isinstance(entry, Unknown) else str(entry.__struct_config__.tag)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -184,7 +247,7 @@ def seed(session: str) -> bytes:
 def seal(before: bytes, seq: int, generation: int, entry: Entry, salt: bytes, branch: int) -> Row:
     """The row of `entry` at `seq`, chained to the digest `before`."""
     body = encode(entry)
-    kind = entry.name if isinstance(entry, Unknown) else str(entry.__struct_config__.tag)
+    kind = kind_of(entry)
     unique, keys = keys_of(entry, branch)
     inner = digest(salt, body)
     return Row(

@@ -60,12 +60,12 @@ def examine(store: str | None = None, anchor: str | None = None) -> Iterator[Che
         yield from _opened(str(store))
         return
     directory = path.parent if store is not None else path
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         yield Check("directory", "bad", f"there is no directory {directory}", "make it first")
         return
-    yield from _place(directory, path if path.is_file() else None)
+    yield from _place(directory, path if os.path.isfile(path) else None)
     yield from _disk(directory)
-    if path.is_file():
+    if os.path.isfile(path):
         yield from _opened(str(store))
     yield _anchored(path, anchor)
 
@@ -215,9 +215,9 @@ def _anchored(path: Path, anchor: str | None) -> Check:
             "anchor", "watch", "none given: a cut tail, or an old copy restored, is not seen", "say --anchor FILE, on another disk"
         )
     file = Path(anchor).absolute()
-    if not file.parent.is_dir():
+    if not os.path.isdir(file.parent):
         return Check("anchor", "bad", f"there is no directory {file.parent}", "make it first")
-    if file.exists():
+    if os.path.exists(file):
         from lineal.anchor import AnchorFile
 
         try:

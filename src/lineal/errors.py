@@ -36,6 +36,14 @@ class Verdict:
         return f"{text} Way out: {self.remedy}" if self.remedy else text
 
 
+def quoted(value: object, most: int = 80) -> str:
+    """The beginning of the `repr` of something that was handed in; says only its type where it has none. Never raises."""
+    try:
+        return repr(value)[:most]
+    except Exception:  # a nesting too deep, a number too long, a class of the caller's own
+        return f"a value of type {type(value).__name__}"
+
+
 class LinealError(RuntimeError):
     """Root of everything that lineal raises on purpose."""
 

@@ -57,10 +57,16 @@ OUTCOME_CHARS = 120
 
 
 def fold(before: Lineage, seq: int, digest: str, inner: str, entry: Entry) -> Lineage:
-    """The lineage after `entry`. `digest` is its place in the chain, `inner` the digest of its own bytes (hex)."""
+    """The lineage after `entry`. `digest` is its place in the chain, `inner` the digest of its own bytes (hex).
+
+    Raises `AssertionError` for an entry that cannot follow: who reads a log that others wrote says `Corrupt` then.
+    """
     assert seq == before.head + 1, f"L1: entry {seq} folded onto head {before.head}"
     step = _STEPS[type(entry)]
-    after = step(msgspec.structs.replace(before, head=seq, digest=digest), seq, inner, entry)
+    try:
+        after = step(msgspec.structs.replace(before, head=seq, digest=digest), seq, inner, entry)
+    except (msgspec.ValidationError, ValueError, TypeError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
+        raise AssertionError(f"a {type(entry).__name__} at {seq} that no step understands: {e}") from e
     assert after.generation <= after.last_generation, f"L4 at {seq}"
     assert after.watermark >= before.watermark, f"L5 at {seq}"
     return after

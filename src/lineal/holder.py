@@ -5,7 +5,7 @@ for dead finds its commit refused (fencing). Clocks are only asked where nothing
 
 | holder is of | it is dead when |
 |---|---|
-| this process | its store was closed; a compaction's also when it ended and no entry could say so (`give_up`) |
+| this process | its store was closed, or what it held ended and no entry could say so (`give_up`) |
 | this boot of this machine | its process is gone (pid and start time); a compaction's also when the lease is over, in seconds since boot |
 | an earlier boot of this machine | always |
 | another machine | the lease's wall-clock deadline is past |
@@ -64,7 +64,7 @@ def lease(holder: Holder, seconds: float, clock: Clock) -> Lease:
 
 
 def give_up(held: Lease) -> None:
-    """The compaction that was held under it has ended, though no entry could say so: nobody in this process waits for it."""
+    """What was held under it has ended, though no entry could say so: nobody in this process waits for it."""
     _GIVEN_UP.add(held)
 
 
@@ -81,7 +81,7 @@ def alive(held: Lease, clock: Clock, expires: bool = True) -> bool:
     if expires and clock.boot() >= held.boot_deadline:
         return False
     if them.pid == os.getpid():
-        return them.token in _LIVE_TOKENS and not (expires and held in _GIVEN_UP)
+        return them.token in _LIVE_TOKENS and held not in _GIVEN_UP
     return _start_of(them.pid) == them.started
 
 

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from lineal.errors import PolicyError, Verdict
+from lineal.errors import PolicyError, Verdict, quoted
 
 UNSET: Any = None  # "not given": the knob follows from the ones that were
 
@@ -104,11 +104,11 @@ def _mistyped(p: Policy) -> Iterator[tuple[str, str]]:
         if value is None and name not in ("ceiling_bytes", "ceiling_items", "summary_max_tokens"):
             continue
         if isinstance(value, bool) or not isinstance(value, int):
-            yield name, f"{name} must be a whole number, not {value!r}"
+            yield name, f"{name} must be a whole number, not {quoted(value)}"
     for name in ("min_gain", "lease_seconds", "summary_timeout", "checkpoint_every_minutes"):
         value = getattr(p, name)
         if isinstance(value, bool) or not isinstance(value, int | float) and not (value is None and name.startswith("checkpoint")):
-            yield name, f"{name} must be a number, not {value!r}"
+            yield name, f"{name} must be a number, not {quoted(value)}"
 
 
 def _broken(p: Policy) -> Iterator[tuple[str, str]]:
@@ -138,4 +138,4 @@ def _broken(p: Policy) -> Iterator[tuple[str, str]]:
             yield name, f"{name} must be above 0, not {value}"
     for name, allowed in _CHOICES.items():
         if getattr(p, name) not in allowed:
-            yield name, f"{name} must be one of {', '.join(allowed)}, not {getattr(p, name)!r}"
+            yield name, f"{name} must be one of {', '.join(allowed)}, not {quoted(getattr(p, name))}"

@@ -107,6 +107,9 @@ class Store:
         self.engine.delete_states(name, self.engine.states(name))
         self.engine.delete(name, seqs, content_only=True)
         self.engine.delete(name, seqs)
+        if (left := next(iter(self.engine.scan(name)), None)) or self.engine.states(name):
+            still = f"a row at seq {left.seq} stands there still" if left else "states stand there still"
+            raise Unavailable(f"delete of session {name!r}", still, "call delete() again; if it stays, the engine does not delete")
         self.engine.latch(name, None)
         return tuple(forks)
 

@@ -154,7 +154,7 @@ def _paired(lineage: Lineage) -> list[list[Item]]:
     groups: list[list[Item]] = []
     asked: dict[str, list[Item]] = {}
     for item in lineage.items:
-        callers = [asked[r.call] for r in item.results if r.call in asked] if isinstance(item, TurnItem) and item.author == "tool" else []
+        callers = [asked[r.call] for r in item.results if r.call in asked] if isinstance(item, TurnItem) and _only_results(item) else []
         if callers and all(c is callers[0] for c in callers):
             callers[0].append(item)
             continue
@@ -162,6 +162,11 @@ def _paired(lineage: Lineage) -> list[list[Item]]:
         if isinstance(item, TurnItem):
             asked.update({c.id: groups[-1] for c in item.calls})
     return groups
+
+
+def _only_results(item: TurnItem) -> bool:
+    """Whoever the author is: a tool, lineal that closed a call, a name that the caller gave. Mixed turns are a user's or an assistant's."""
+    return item.role == "tool" or item.author not in ("user", "assistant")
 
 
 def _owed(group: Sequence[Item], unanswered: set[tuple[int, str]]) -> list[_Owed]:

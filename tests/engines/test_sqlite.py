@@ -22,7 +22,7 @@ from lineal.engines.sqlite import SqliteEngine
 from lineal.errors import Conflict, Corrupt, LinealError, Unavailable
 from lineal.testing.durable import DurableEngineTests
 from lineal.testing.engine import row, rows
-from lineal.testing.faults import FaultyDisk
+from lineal.testing.disk import FaultyDisk
 
 
 class TestSqliteEngine(DurableEngineTests):

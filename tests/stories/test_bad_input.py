@@ -23,7 +23,7 @@ from lineal import CompactionVerdict as V
 from lineal import codec
 from lineal.cli import cli
 from lineal.entries import Turn, Unknown
-from lineal.testing.faults import FaultyDisk
+from lineal.testing.disk import FaultyDisk
 
 POLICY = lineal.Policy(trigger=1_500, ceiling=2_500, target=600, floor_turns=4, summary_max_tokens=200)
 COMPACTED, HEAD = 18, 24  # the commit, where the newest state is; then six turns more

@@ -6,19 +6,19 @@ an I/O error, and, for its first half, inside the kernel at each write and sync.
 
 from __future__ import annotations
 
-import json
+import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lineal.engines import open_engine
-from lineal.testing.crashes import Run
+from lineal.testing.crashes import Run, strace_is_missing
 from lineal.testing.stories import SHORT, STORY, Found, Reference, examine, reference
+from lineal.testing.tally import Tally, table
 
 WORKERS = 2
 CUT_OFF = """
@@ -27,6 +27,14 @@ from lineal.testing.crashes import every_run
 from lineal.testing.stories import reference
 runs = every_run(lambda name: f"{sys.argv[2]}/{name}.db", reference(), sys.argv[1], workers=int(sys.argv[3]))
 pickle.dump(runs, sys.stdout.buffer)
+"""
+IN_THE_KERNEL = """
+import sys, pickle
+from pathlib import Path
+from lineal.testing.crashes import every_system_call
+call, what, every, folder = sys.argv[1:]
+tally = every_system_call(lambda name: f"{folder}/{name}.db", Path(folder), call, what, int(every))
+pickle.dump(tally, sys.stdout.buffer)
 """
 PLAY = """
 import sys
@@ -58,8 +66,6 @@ def test_the_story_may_be_cut_off_at_every_engine_call(mode: str, whole: Referen
 
 def _cut_off(mode: str, directory: Path) -> list[Run]:
     """The runs, from a process of its own: one thread, no engine open, so that its forked children begin clean."""
-    import pickle
-
     command = [sys.executable, "-c", CUT_OFF, mode, str(directory), str(WORKERS)]
     done = subprocess.run(command, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
@@ -111,55 +117,26 @@ def test_the_comparison_can_fail(whole: Reference, tmp_path: Path) -> None:
     assert any("phantom deletion" in sentence for sentence in found(told, whole.span(told)).torn)
 
 
-@pytest.mark.parametrize("call", ["fdatasync,fsync", "pwrite64"])
-def test_the_story_may_be_cut_off_inside_the_kernel(call: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
+@pytest.mark.parametrize(("call", "every"), [("fdatasync,fsync", 4), ("pwrite64", 9)])
+def test_the_story_may_be_cut_off_inside_the_kernel(call: str, every: int, tmp_path: Path, tell: Callable[[str], None]) -> None:
     """R1, R30, R35, R60: SIGKILL at the n-th sync or write of the process, with an anchor file beside the store."""
-    _refuse_without_strace()
-    whole = reference(SHORT)
-    outcomes: dict[str, int] = {}
-    for n in _places(call):
-        url = tmp_path / f"{n}.db"
-        told = _killed_in(call, n, url)
-        if told is None:
-            break
-        found = _examined(url, whole, told)
-        assert (found.torn, found.lost) == ((), ()), f"killed in {call} {n} after {told}: {found}"
-        step = next((s.name for s in SHORT if s.name not in told), "")
-        outcome = whole.outcome(step, found, exact=True) if step else "new"
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    tell(f"SIGKILL inside {call}: {sum(outcomes.values())} runs, {outcomes}, torn 0, lost 0")
-    assert outcomes.get("old", 0) > 3
+    tally = _in_the_kernel(call, "signal=KILL", every, tmp_path)
+    tell(table([(f"SIGKILL inside {call}", tally)]))
+    assert tally.wrong() == [] and tally.runs > 8 and len({*tally.states} & {"old", "new"}) == 2
 
 
-def _places(call: str) -> Iterator[int]:
-    """Which occurrences of the system call are the last of a run: every second sync, every ninth write."""
-    yield from range(1, 200, 2 if call != "pwrite64" else 9)
+@pytest.mark.parametrize(("call", "what"), [("fdatasync,fsync", "error=EIO"), ("pwrite64", "error=ENOSPC"), ("rename", "error=EIO")])
+def test_the_kernel_may_refuse_any_call(call: str, what: str, tmp_path: Path) -> None:
+    """R1, R30, R60: the process is told, ends, and what it had acknowledged is there."""
+    tally = _in_the_kernel(call, what, 25 if call != "rename" else 7, tmp_path)
+    assert tally.wrong() == [] and tally.runs >= 2
 
 
-def _refuse_without_strace() -> None:
-    try:
-        subprocess.run(["strace", "-o", "/dev/null", "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as e:
-        pytest.skip(f"strace cannot trace here ({e}): kills inside a system call are not tried")
-
-
-def _killed_in(call: str, n: int, url: Path) -> list[str] | None:
-    """What was acknowledged before the kill; None if the story ended before the n-th such call."""
-    inject = f"inject={call}:signal=KILL:when={n}"
-    command = ["strace", "-f", "-q", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject, sys.executable, "-c", PLAY, str(url)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return None if done.returncode == 0 else done.stdout.split("\n")[:-1]
-
-
-def _examined(url: Path, whole: Reference, told: list[str]) -> Found:
-    if not url.exists() or not url.stat().st_size:
-        return Found(0)  # killed before there was a store
-    anchor = Path(f"{url}.anchor")
-    heads: dict[str, Any] = json.loads(anchor.read_text()) if anchor.exists() else {}
-    engine = open_engine(str(url))
-    try:
-        head = max((row.seq for row in engine.scan("agent")), default=0)
-        assert heads.get("agent", [0])[0] <= head, "the anchor leads"
-        return examine(engine, whole, told, whole.span(told), exact=True)
-    finally:
-        engine.close()
+def _in_the_kernel(call: str, what: str, every: int, directory: Path) -> Tally:
+    """From a process of its own, as in `_cut_off`."""
+    if reason := strace_is_missing():
+        pytest.skip(reason)
+    done = subprocess.run([sys.executable, "-c", IN_THE_KERNEL, call, what, str(every), str(directory)], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    tally: Tally = pickle.loads(done.stdout)
+    return tally

@@ -152,9 +152,14 @@ def _skipped(path: Path, why: str) -> Audit:
 
 def _files(path: Path) -> Iterator[Path | Audit]:
     """The files to audit; for a directory that cannot be listed, an audit that says so."""
-    if not path.exists():
-        raise Unavailable(f"cannot audit {str(path)!r}", "there is no such file or directory", "name a transcript or a directory of them")
-    if not path.is_dir():
+    remedy = "name a transcript or a directory of them"
+    try:
+        there, folder_given = path.exists(), path.is_dir()
+    except (OSError, ValueError) as e:  # a text that no path can be is a ValueError
+        raise Unavailable(f"cannot audit {str(path)!r}", e, remedy) from e
+    if not there:
+        raise Unavailable(f"cannot audit {str(path)!r}", "there is no such file or directory", remedy)
+    if not folder_given:
         yield path
         return
     closed: list[Audit] = []

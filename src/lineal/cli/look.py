@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,7 +221,7 @@ def audit(out: Out, paths: tuple[str, ...], html: Path | None, format: str | Non
     """
     from lineal import audit as auditor
 
-    one_file = len(paths) == 1 and not Path(paths[0]).is_dir()
+    one_file = len(paths) == 1 and not os.path.isdir(paths[0])
     found = [auditor.audit(paths[0], format)] if one_file else auditor.audit_paths(paths, format)
     if html is not None:
         written(html, auditor.render_html(found).encode("utf-8", "backslashreplace"), replace=True)

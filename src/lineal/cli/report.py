@@ -133,14 +133,14 @@ def _plain(value: Any) -> Any:
 
 def written(path: Path, data: bytes, replace: bool) -> None:
     """Write a file whole or not at all. Raises `Refused` if it stands already and may not be replaced, `Unavailable`."""
-    if not replace and path.exists():
-        raise Refused(Verdict("export", "exists", message=f"{str(path)!r} exists.", remedy="name a file that is not there"))
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new") if path.name else path
     try:
+        if not replace and path.exists():
+            raise Refused(Verdict("export", "exists", message=f"{str(path)!r} exists.", remedy="name a file that is not there"))
         fresh.write_bytes(data)
         os.replace(fresh, path)
-    except OSError as e:
-        with suppress(OSError):
+    except (OSError, ValueError) as e:  # a text that no path can be is a ValueError
+        with suppress(OSError, ValueError):
             fresh.unlink(missing_ok=True)
         raise Unavailable(f"file {str(path)!r}", e, "name a place that can be written") from e
 

@@ -228,7 +228,10 @@ class Stage:
 
 def make_way(store: Path) -> None:
     """An empty store instead of an earlier demo's, and no world yet. Raises `Refused` for a file that the demo did not make."""
-    empty = not store.exists() or (store.is_file() and not store.stat().st_size)
+    try:
+        empty = not store.exists() or (store.is_file() and not store.stat().st_size)
+    except (OSError, ValueError) as e:  # a text that no path can be is a ValueError
+        raise Unavailable(f"store {str(store)!r}", e, "name a place that can be written") from e
     ours = not empty and _ours(store)
     if not empty and not ours:
         raise Refused(

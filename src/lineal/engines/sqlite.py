@@ -103,7 +103,11 @@ class SqliteEngine:
         bounds = (min(max(after, 0), SEQ_MASK), min(max(last, 0), SEQ_MASK))
         with errors_of(self._asked("scan", session), session, bounds[0] + 1):
             db = self._borrow("scan", session)
-            cursor = db.execute(sql.SCAN % wanted, (blob(session), *bounds, *map(blob, kinds or ())))
+            try:
+                cursor = db.execute(sql.SCAN % wanted, (blob(session), *bounds, *map(blob, kinds or ())))
+            except BaseException:
+                db.close(True)
+                raise
         return self._walk(db, cursor, session, bounds[0])
 
     def _walk(self, db: apsw.Connection, cursor: apsw.Cursor, session: str, seen: int) -> Iterator[Row]:
@@ -163,16 +167,18 @@ class SqliteEngine:
 
     def latched(self, session: str) -> str | None:
         found = self._ask("latched", session, sql.LATCHED, blob(session))
+        if not found and self._ask("latched", session, sql.NAMED, blob(session)):
+            raise Corrupt(session, 0, "its name in the index of sessions", "it in their table only", "damaged file")
         return text(found[0][0], session) if found and found[0][0] is not None else None
 
     def sessions(self) -> list[str]:
+        if self._ask("sessions", "", sql.MISNAMED):
+            raise Corrupt("", 0, "the same names in the table and the index of sessions", "others", "damaged file")
         return [text(name) for (name,) in self._ask("sessions", "", sql.SESSIONS)]
 
     def status(self) -> dict[str, Any]:
-        with errors_of(self._asked("status", "")):
-            db = self._borrow("status", "")
+        with errors_of(self._asked("status", "")), self._reading("status", "") as db:
             found = facts(self._file, db)
-            self._give_back(db)
         return {"engine": self.name, "durable": True, **found, "erasure": self._erasure()}
 
     def check(self) -> list[str]:
@@ -222,7 +228,7 @@ class SqliteEngine:
             )
 
     def _borrow(self, what: str, session: str) -> apsw.Connection:
-        """A connection that only reads. It goes back by `_give_back`; after an error it is simply forgotten."""
+        """A connection that only reads. It goes back by `_give_back`, or is closed after an error."""
         self._refuse_unless_usable(what, session)
         try:
             return self._readers.pop()
@@ -235,12 +241,20 @@ class SqliteEngine:
         else:
             self._readers.append(db)
 
+    @contextmanager
+    def _reading(self, what: str, session: str) -> Iterator[apsw.Connection]:
+        """Closed after an error: its snapshot must not last for as long as somebody keeps the error and its traceback."""
+        db = self._borrow(what, session)
+        try:
+            yield db
+        except BaseException:
+            db.close(True)
+            raise
+        self._give_back(db)
+
     def _ask(self, what: str, session: str, statement: str, *arguments: Any) -> list[Any]:
-        with errors_of(self._asked(what, session), session):
-            db = self._borrow(what, session)
-            found = db.execute(statement, arguments).fetchall()
-            self._give_back(db)
-            return found
+        with errors_of(self._asked(what, session), session), self._reading(what, session) as db:
+            return db.execute(statement, arguments).fetchall()
 
     @contextmanager
     def _holding(self, what: str, session: str) -> Iterator[apsw.Connection]:

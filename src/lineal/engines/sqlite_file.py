@@ -154,8 +154,8 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path)
     except FileNotFoundError:
         return None
-    except OSError as e:
-        raise Unavailable(f"store {path}", e, "check the path and who may read it") from e
+    except (OSError, ValueError) as e:  # a text that no path can be is a ValueError
+        raise Unavailable(f"store {path!r}", e, "check the path and who may read it") from e
 
 
 def _size(path: str) -> int | None:

@@ -72,6 +72,9 @@ AND data IS NOT NULL ORDER BY id
 """
 BLANK_STATE = f"UPDATE states SET data = NULL WHERE id = {_PLACE}"
 DROP_STATE = f"DELETE FROM states WHERE id = {_PLACE} AND data IS NULL"
+# Every name is found through its index; one that the index has lost, or has as another, is looked for in the table itself.
+NAMED = "SELECT 1 FROM sessions NOT INDEXED WHERE name = ?1"
+MISNAMED = "SELECT id FROM sessions s NOT INDEXED WHERE id IS NOT (SELECT i.id FROM sessions i WHERE i.name = s.name) LIMIT 1"
 LATCH = "UPDATE sessions SET latched = ?2 WHERE name = ?1"
 LATCHED = "SELECT latched FROM sessions WHERE name = ?1"
 SESSIONS = f"""

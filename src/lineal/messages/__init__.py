@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from lineal import codec
 from lineal.entries import Call, Result
-from lineal.errors import PolicyError, Verdict
+from lineal.errors import PolicyError, Verdict, quoted
 from lineal.messages.blocks import Said, ToolCall, ToolResult, interim, joined_text, string
 from lineal.messages.dialects import ANTHROPIC, DIALECTS, OPENAI, RESPONSES, check, convert, dialect_of, native, read
 from lineal.messages.stubs import stub
@@ -52,7 +52,7 @@ def parse(message: Any, author: str | None = None) -> Parsed:
     """
     _refuse_unless_message(message)
     if author is not None and (not isinstance(author, str) or not author):
-        raise _refused("author", f"author is {author!r:.60}.", "pass a name that is not empty, or none")
+        raise _refused("author", f"author is {quoted(author, 60)}.", "pass a name that is not empty, or none")
     said = read(message)
     calls = tuple(Call(b.id, b.tool, codec.arguments_digest(b.arguments)) for b in said.blocks if isinstance(b, ToolCall) and b.id)
     waiting = interim(message)
@@ -89,7 +89,7 @@ def _refuse_unless_message(message: Any) -> None:
     if role is None and kind in _WRAPPED:
         raise _refused("wrapped", f"the type is {kind!r} and there is no role: a message in a wrapper.", "pass the message inside it")
     if role is not None and not (isinstance(role, str) and role):
-        raise _refused("role", f"the role is {role!r:.60}.", 'give it a "role" that is a name, such as "user"')
+        raise _refused("role", f"the role is {quoted(role, 60)}.", 'give it a "role" that is a name, such as "user"')
     if role is not None and not isinstance(content, str | list | None):
         raise _refused("content", f"the content is of type {type(content).__name__}.", "make it a string or a list of blocks")
     for i, block in enumerate(content if role is not None and isinstance(content, list) else ()):

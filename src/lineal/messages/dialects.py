@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lineal.errors import PolicyError, Verdict
+from lineal.errors import PolicyError, Verdict, quoted
 from lineal.messages import anthropic, openai_chat, openai_responses
 from lineal.messages.blocks import Said, neighbours, string
 
@@ -104,5 +104,5 @@ def _written(run: list[Said], dialect: str) -> list[Any]:
 def check(dialect: str) -> None:
     if dialect not in DIALECTS:
         raise PolicyError(
-            Verdict("dialect", "unknown_dialect", message=f"{dialect!r} is no dialect.", remedy=f"name one of {', '.join(DIALECTS)}")
+            Verdict("dialect", "unknown_dialect", message=f"{quoted(dialect)} is no dialect.", remedy=f"name one of {', '.join(DIALECTS)}")
         )

@@ -8,6 +8,7 @@ the view, `spilling` puts aside, `effects` guards the world, `travel` goes back 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
 from lineal import working_set
@@ -15,13 +16,14 @@ from lineal.anchor import AnchorFile
 from lineal.codec import arguments_digest
 from lineal.engines import Engine
 from lineal.entries import CompactionCommitted, Entry, Holder, Pin, Pinned, Range, Turn, Unpinned, Usage
-from lineal.errors import PolicyError, Refused, Verdict
+from lineal.errors import CompactionLineageError, Corrupt, PolicyError, Refused, Verdict, quoted
 from lineal.holder import Clock, alive
 from lineal.lineage import Lineage
 from lineal.policy import Policy
 from lineal.rules.cut import open_calls
 from lineal.rules.rollback import Checkpoint
-from lineal.session import appending, compaction, effects, recall, removal, spilling, summarizing, travel, verification
+from lineal.session import appending, compaction, effects, forking, recall, removal, spilling, summarizing, travel, verification
+from lineal.session.arguments import count, maybe, text, texts
 from lineal.session.effects import Effect
 from lineal.session.log import Log
 from lineal.session.outcomes import (
@@ -87,11 +89,16 @@ class Session:
         (`on_refusal="spill"`). Raises `PolicyError` for what is no message or cannot round-trip, `Refused` for a result
         without its call (R4), `Conflict` if `id` stands for another message.
         """
-        turns = appending.append(self, message, id, author)
+        turns = self.append_and_keep_house(lambda: appending.append(self, message, id, author))
+        return turns if isinstance(message, list) else turns[0]
+
+    def append_and_keep_house(self, append: Callable[[], list[Turn]]) -> list[Turn]:
+        """What `append` appends, and then what the policy asks for after every append. For the rooms behind."""
+        turns = append()
         if self.policy.on_refusal == "spill":
             spilling.enforce_ceiling(self)
         self._checkpoint_by_policy()
-        return turns if isinstance(message, list) else turns[0]
+        return turns
 
     def _checkpoint_by_policy(self) -> None:
         lineage, policy = self.log.lineage, self.policy
@@ -100,7 +107,8 @@ class Session:
         if minutes is not None and not due:
             due = self.clock.wall() - max(lineage.checkpointed_time, self.store.opened) >= minutes * 60
         if due and not spilling.busy(self, lineage):
-            self.checkpoint("automatic")
+            with suppress(CompactionLineageError):  # one began meanwhile: the append stands, and a later one takes the checkpoint
+                self.checkpoint("automatic")
 
     def save(self, messages: list[Any]) -> list[Turn]:
         """Append what is new in a list that begins with what `messages()` shows: for loops that hand over their whole list.
@@ -108,6 +116,8 @@ class Session:
         Saving the same list again adds nothing (R2). Raises `Conflict` for a list that does not begin with the present
         view: it was taken from an older generation, and nothing is ever replaced (R31).
         """
+        if not isinstance(messages, list):
+            raise PolicyError(Verdict("save", "no_list", message=f"{quoted(messages)} is no list.", remedy="give the list of messages"))
         return appending.save(self, messages)
 
     def messages(self, dialect: str | None = None) -> list[Any]:
@@ -115,20 +125,31 @@ class Session:
 
         Every row is verified on the way. Raises `Corrupt`; never returns a shorter history.
         """
-        lineage = self.log.catch_up()
-        contents = {t.seq: t.message for t in self.read_turns(lineage, _shown(lineage))}
-        return working_set.render(lineage, contents, dialect)
+        lineage, turns = self._shown()
+        return working_set.render(lineage, {t.seq: t.message for t in turns}, dialect)
+
+    def _shown(self) -> tuple[Lineage, list[Turn]]:
+        """The lineage of this moment and every turn that its view shows; read again if others took some away meanwhile."""
+        while True:
+            lineage = self.log.catch_up()
+            wanted = [(t.seq, t.seq) for t in lineage.turns if not t.gone]
+            turns = self.read_turns(lineage, wanted)
+            if len(turns) == len(wanted):
+                return lineage, turns
+            if self.log.catch_up() == lineage:
+                seq = min({first for first, _ in wanted} - {t.seq for t in turns})
+                raise Corrupt(self.name, seq, "a turn of the view", "none", "missing turn")
 
     def view(self) -> View:
         """The working set as data: nodes, turns and notes, fresh at this seq."""
-        lineage = self.log.catch_up()
+        lineage, turns = self._shown()
         rows = (effects.row_of(self, lineage, e.key) for e in lineage.effects)
         return View(
             session=self.name,
             seq=lineage.head,
             generation=lineage.generation,
             summaries=lineage.nodes,
-            turns=tuple(self.read_turns(lineage, _shown(lineage))),
+            turns=tuple(turns),
             tokens=lineage.view_tokens,
             bytes=lineage.bytes,
             items=len(lineage.items),
@@ -143,7 +164,7 @@ class Session:
 
     def turns(self, before: int | None = None, limit: int | None = None) -> list[Turn]:
         """What was said on this branch, from the retained log, oldest first; of those below seq `before` the newest `limit`."""
-        return recall.page(self, before, limit)
+        return recall.page(self, maybe(count, before, "seq"), maybe(count, limit, "limit"))
 
     def status(self) -> Status:
         """Sizes and states at the head, without reading any turn."""
@@ -168,13 +189,10 @@ class Session:
 
     def record_usage(self, input_tokens: int, output_tokens: int = 0) -> Status:
         """What the provider counted for the view as it is now. It can only tighten the counter (R25)."""
-        if not all(isinstance(n, int) and n >= 0 for n in (input_tokens, output_tokens)):
-            raise PolicyError(
-                Verdict("usage", "no_count", message=f"{input_tokens!r:.40}, {output_tokens!r:.40}.", remedy="give token counts")
-            )
+        given, answered = count(input_tokens, "token count"), count(output_tokens, "token count")
 
         def decide(lineage: Lineage) -> Sequence[Entry]:
-            return [Usage(input_tokens=input_tokens, output_tokens=output_tokens, counted=lineage.tokens)]
+            return [Usage(input_tokens=given, output_tokens=answered, counted=lineage.tokens)]
 
         self.log.write(decide)
         return self.status()
@@ -183,7 +201,7 @@ class Session:
 
     def plan_compaction(self, request_id: str | None = None) -> Plan:
         """Begin a compaction: what would be covered and what the summarizer is to be shown. Raises `Refused`."""
-        return compaction.plan(self, request_id=request_id)
+        return compaction.plan(self, request_id=maybe(text, request_id, "request id", 1))
 
     def commit_compaction(self, plan: Plan, summary: str | Summary) -> Compacted:
         """Make `summary` stand for the plan's covered turns. Raises `Refused`: then nothing changed, and the plan stays open."""
@@ -195,7 +213,7 @@ class Session:
 
     def compact(self, summarizer: Summarizer | None = None, request_id: str | None = None) -> Outcome:
         """Compact now. Returns `Compacted`, `Nothing`, `Refused` or `Failed`; a repeat with the same `request_id` the first result."""
-        return summarizing.compact(self, summarizer, request_id)
+        return summarizing.compact(self, summarizer, maybe(text, request_id, "request id", 1))
 
     def maybe_compact(self, summarizer: Summarizer | None = None) -> Outcome:
         """Compact if the view is above the policy's trigger. Above the ceiling, spill what could not be summarised."""
@@ -203,20 +221,20 @@ class Session:
 
     def spill(self, ids: Iterable[str]) -> str:
         """Put these turns aside byte-exact; returns the handle for `expand`, once they were read back (R53)."""
-        return spilling.spill(self, [ids] if isinstance(ids, str) else list(ids))
+        return spilling.spill(self, texts(ids, "turn id"))
 
     def note_eviction(self, ids: Iterable[str], by: str) -> int:
         """Record that a host dropped these turns from what it shows. Returns the seq. The floor rule will know."""
-        return spilling.note_eviction(self, list(ids), by)
+        return spilling.note_eviction(self, texts(ids, "turn id"), text(by, "host", 0))
 
     def close_calls(self, ids: Iterable[str] | None = None) -> list[Turn]:
         """Append, for calls that will never be answered, results that say their outcome is unknown. Returns those turns."""
-        return spilling.close_calls(self, None if ids is None else list(ids))
+        return spilling.close_calls(self, None if ids is None else texts(ids, "call id"))
 
     def pin(self, what: Turn | str) -> str:
         """Keep a turn (a `Turn`, or its id) or a text verbatim in the view through every compaction. Returns the pin's id."""
         lineage = self.log.catch_up()
-        id = _text(what.id if isinstance(what, Turn) else what, "pin")
+        id = text(what.id if isinstance(what, Turn) else what, "pin")
         if lineage.turn(id) is None and (isinstance(what, Turn) or self.log.find(f"turn:{id}", 1)):
             raise Refused(
                 Verdict("pin", "not_in_view", message=f"turn {id!r} does not stand verbatim in the view.", remedy="pin its text instead")
@@ -233,7 +251,7 @@ class Session:
 
     def unpin(self, pin: Turn | str) -> None:
         """Lift a pin (its id, its turn, or its text). Raises `Refused` for an unknown one."""
-        id = pin.id if isinstance(pin, Turn) else pin
+        id = text(pin.id if isinstance(pin, Turn) else pin, "pin")
         found = next((p for p in self.log.catch_up().pins if id in (p.id, p.turn, p.text)), None)
         if found is None:
             raise Refused(Verdict("pin", "unknown_pin", message=f"{id!r} is not pinned.", remedy="see view().pins"))
@@ -243,7 +261,7 @@ class Session:
 
     def checkpoint(self, label: str = "") -> Checkpoint:
         """Materialise the fold as data. Raises `CompactionLineageError` while a compaction is in flight (R63)."""
-        return travel.checkpoint(self, _text(label, "label", least=0))
+        return travel.checkpoint(self, text(label, "label", least=0))
 
     def checkpoints(self) -> list[Checkpoint]:
         """The retained checkpoints, newest first."""
@@ -258,11 +276,11 @@ class Session:
 
         A dry run returns the same plan, with what stands in the way in `refused`. With `expected_head` newer work is a `Conflict`.
         """
-        return travel.rollback(self, target, dry_run, expected_head)
+        return travel.rollback(self, target, dry_run, maybe(count, expected_head, "head"))
 
     def fork(self, name: str, at: Checkpoint | int | str | None = None) -> Session:
         """A new session that begins as this one is (or was at `at`). Raises `Refused` if the name is taken."""
-        travel.fork(self, name, at)
+        forking.fork(self, text(name, "session name"), at)
         return self.sibling(name)
 
     # --- effects -----------------------------------------------------------------------------------------------------
@@ -284,7 +302,7 @@ class Session:
 
     def resolve_effect(self, key: str, finding: str, note: str = "") -> LedgerRow:
         """Record what was found out about an effect: "happened", "not_happened" or "compensated"."""
-        return effects.resolve(self, key, finding, note)
+        return effects.resolve(self, text(key, "key", 0), finding, text(note, "note", 0))
 
     def ledger(self) -> list[LedgerRow]:
         """Every effect of this log, oldest first."""
@@ -294,11 +312,11 @@ class Session:
 
     def expand(self, handle: str) -> list[Turn]:
         """The exact turns behind a handle (`g4`, `t:ID`) or a turn's id. Raises `Refused` if they are no longer retained."""
-        return recall.expand(self, str(handle))
+        return recall.expand(self, text(handle, "handle", 0))
 
     def search(self, query: str, limit: int = 10) -> list[Hit]:
         """The retained turns that fit the words of `query` best."""
-        return recall.search(self, query, limit)
+        return recall.search(self, text(query, "query", 0), count(limit, "limit"))
 
     # --- keeping house -----------------------------------------------------------------------------------------------
 
@@ -310,11 +328,11 @@ class Session:
 
     def prune(self, before: int | None = None, keep_checkpoints: int | None = None, dry_run: bool = False) -> Pruned:
         """Drop raw entries that nothing reachable needs; alone, all of them. `dry_run` says what would go."""
-        return removal.prune(self, before, keep_checkpoints, dry_run)
+        return removal.prune(self, maybe(count, before, "seq", 1), maybe(count, keep_checkpoints, "count"), dry_run)
 
     def purge(self, ids: Iterable[str], dry_run: bool = False) -> Purged:
         """Erase the content of these turns everywhere, for good; returns the receipt."""
-        return removal.purge(self, [ids] if isinstance(ids, str) else list(ids), dry_run)
+        return removal.purge(self, texts(ids, "turn id"), dry_run)
 
     def finish_removal(self) -> int:
         """Go on with a prune or purge that a crash left open. Called by `recover`, `prune` and `purge`."""
@@ -328,14 +346,3 @@ class Session:
     def sibling(self, name: str) -> Session:
         """Another session of the same store, with this one's policy and parts."""
         return Session(self.store, name, self.policy, self.summarizer, self.counter, self.redact, self.before_commit)
-
-
-def _text(value: object, what: str, least: int = 1) -> str:
-    """`value`, if it is a text of at least so many characters. Raises `PolicyError`."""
-    if isinstance(value, str) and len(value) >= least:
-        return value
-    raise PolicyError(Verdict(what, "no_text", message=f"{value!r:.80} is no {what}.", remedy="give a string that is not empty"))
-
-
-def _shown(lineage: Lineage) -> list[Range]:
-    return [(t.seq, t.seq) for t in lineage.turns if not t.gone]

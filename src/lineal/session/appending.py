@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lineal import codec, messages, ranges
 from lineal.engines import Duplicate, Row
 from lineal.entries import Entry, Turn, TurnAppended
-from lineal.errors import Conflict, PolicyError, Refused, Verdict
+from lineal.errors import Conflict, PolicyError, Refused, Verdict, quoted
 from lineal.lineage import Lineage, TurnItem
 from lineal.messages import Parsed
 from lineal.session.recall import turn_of
@@ -61,7 +61,7 @@ def _batch(session: Session, given: Any, id: Any, author: Any) -> list[Given]:
         raise _usage("ids", counts, "give one id a message, or none")
     for one in ids:
         if one is not None and (not isinstance(one, str) or not one):
-            raise _usage("id", f"{one!r} is no id.", "give a non-empty string")
+            raise _usage("id", f"{quoted(one)} is no id.", "give a non-empty string")
     named = [one for one in ids if one is not None]
     if len(set(named)) != len(named):
         raise _usage("ids", "two messages of one batch have the same id.", "give each its own")

@@ -87,7 +87,8 @@ def plan(
     try:
         request = _request(session, lineage, fitted, flight.generation, window)
     except BaseException:
-        session.log.write(lambda now: [CompactionAborted(generation=flight.generation, why="its turns could not be read")])
+        gone = CompactionAborted(generation=flight.generation, why="its turns could not be read")
+        session.log.write(lambda now: [gone] if now.in_flight == flight else [])
         raise
     spilled = tuple(t.id for t in fitted.put_aside)
     return Plan(
@@ -118,7 +119,7 @@ def judge_plan(session: Session, lineage: Lineage, chosen: Cut, automatic: bool,
     flight = lineage.in_flight
     other = describe(flight.lease, session.clock) if flight and alive(flight.lease, session.clock) else ""
     missing = tuple(t for t in chosen.floor if t.gone)
-    kept = calibrated(sum(i.tokens for i in chosen.kept), lineage)
+    kept = calibrated(sum(i.tokens for i in chosen.kept if i not in chosen.later), lineage)  # what is later covered need not stay
     if window and _room(chosen, lineage, session, window) <= 0:
         missing = missing or chosen.floor
     facts = CompactionFacts(
@@ -271,9 +272,10 @@ def _overtaken(lineage: Lineage, plan: Plan) -> str:
 
 
 def _received(lineage: Lineage, plan: Plan, given: Summary) -> tuple[Item, ...]:
-    """The covered items; fewer, at unit edges, if the summarizer says it received fewer (R9)."""
+    """The covered items; fewer, at unit edges, if the summarizer says it received fewer (R9), or a unit has grown since (R11)."""
     wanted = {*plan.covered, *plan.nodes}
-    covered = tuple(i for i in lineage.items if name(i) in wanted)
+    grown = {t.id for u in units(lineage.turns) if not all(t.id in wanted for t in u.turns) for t in u.turns}
+    covered = tuple(i for i in lineage.items if name(i) in wanted and name(i) not in grown)
     if given.received is None:
         return covered
     received = set(given.received)
@@ -301,7 +303,7 @@ def _judge_commit(
         not_received=() if any(isinstance(i, TurnItem) for i in covered) else tuple(t.id for t in plan.request.turns),
         summary=_accept(session, before, plan, given, covered),
         anchors_lost=tuple(lost),
-        kept_tokens=calibrated(sum(i.tokens for i in after.turns), after),
+        kept_tokens=calibrated(sum(i.tokens for i in after.turns if not plan.more or i.id in held), after),
         ceiling=policy.ceiling,
         tokens=(before.view_tokens, after.view_tokens),
         bytes=(before.bytes, after.bytes),
@@ -343,8 +345,10 @@ def _accept(session: Session, lineage: Lineage, plan: Plan, given: Summary, cove
 
 
 def _confirm(session: Session, seq: int, digest: bytes) -> None:
-    """Read a commit back: what cannot be read now was not written (R35)."""
+    """Read a commit back: what cannot be read now was not written (R35). Others may have purged it since, and say so."""
     row = next(iter(session.engine.scan(session.name, seq - 1, seq)), None)
+    if (row is None or row.erased) and session.log.declared_gone(seq):
+        return
     if row is None or row.digest != digest or codec.digest(row.salt, row.body) != row.inner:
         raise Corrupt(session.name, seq, digest.hex()[:16], row.digest.hex()[:16] if row else "nothing", "commit read back differently")
 

@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from lineal import codec
-from lineal.entries import EffectAttached, EffectIntended, EffectResolved, EffectSettled, Entry
-from lineal.errors import KeyConflict, PolicyError, Refused, UnsafeEffectError, Verdict
-from lineal.holder import alive, describe, lease
+from lineal.entries import EffectAttached, EffectIntended, EffectResolved, EffectSettled, Entry, Lease
+from lineal.errors import Corrupt, KeyConflict, PolicyError, Refused, UnsafeEffectError, Verdict, quoted
+from lineal.holder import alive, describe, give_up, lease
 from lineal.lineage import Lineage
 from lineal.rules import emission
 from lineal.session.outcomes import LedgerRow
@@ -61,6 +61,7 @@ class Effect:
         self.attempt = 0
         self.verdict: Verdict | None = None
         self._asked_key = key
+        self._held: Lease | None = None
 
     def __enter__(self) -> Effect:
         begin(self)
@@ -71,8 +72,17 @@ class Effect:
             if isinstance(error, NoEffect):
                 self.no_effect(str(error))
             else:
-                self._write("unknown", None, f"{kind.__name__}: {error}" if kind else "left unsettled")
+                self._leave(f"{kind.__name__}: {error}" if kind else "left unsettled")
         return False
+
+    def _leave(self, why: str) -> None:
+        """Its outcome is not known. If no entry can say so, this process at least does not take it for being at work still."""
+        try:
+            self._write("unknown", None, why)
+        except BaseException:
+            if self._held is not None:
+                give_up(self._held)
+            raise
 
     async def __aenter__(self) -> Effect:
         return await asyncio.to_thread(self.__enter__)
@@ -94,7 +104,8 @@ class Effect:
 
     def no_effect(self, reason: str = "") -> None:
         """It did not happen: the tool refused or failed cleanly. The key may be sent again (R47)."""
-        self._write("no_effect", reason, reason)
+        told = reason if isinstance(reason, str) else quoted(reason, 500)
+        self._write("no_effect", told, told)
 
     def _write(self, state: Literal["done", "no_effect", "unknown"], outcome: Any, why: str) -> None:
         self._refuse_unless_pending()
@@ -103,8 +114,9 @@ class Effect:
         def decide(lineage: Lineage) -> Sequence[Entry]:
             open_now = lineage.effect(self.key)
             stands = open_now is None or open_now.attempt != self.attempt
-            # A settlement whose acknowledgement was lost stands already: it is not made unknown again.
-            return [] if state == "unknown" and stands else [entry]
+            # A settlement whose acknowledgement was lost stands already: it is not made unknown again. And that an older
+            # attempt had no effect says nothing about the newer one that is under way.
+            return [] if stands and (state == "unknown" or state == "no_effect" and open_now is not None) else [entry]
 
         self._session.log.write(decide)
         self.pending, self.state = False, state
@@ -151,7 +163,7 @@ def _recordable(value: Any) -> Any:
     try:
         codec.refuse_unless_json(value, "outcome")
     except PolicyError:
-        return {"repr": repr(value)[:10_000]}
+        return {"repr": quoted(value, 10_000)}
     return value
 
 
@@ -160,9 +172,9 @@ def begin(effect: Effect) -> None:
     asked = effect._asked_key
     if asked is not None and (not isinstance(asked, str) or not asked or asked.startswith("@")):
         remedy = "give a non-empty string that does not begin with @, or none"
-        raise PolicyError(Verdict("emission", "key", message=f"{asked!r:.80} is no key.", remedy=remedy))
+        raise PolicyError(Verdict("emission", "key", message=f"{quoted(asked)} is no key.", remedy=remedy))
     if not isinstance(effect.tool, str) or not effect.tool:
-        raise PolicyError(Verdict("emission", "tool", message=f"{effect.tool!r:.80} is no tool.", remedy="give a non-empty string"))
+        raise PolicyError(Verdict("emission", "tool", message=f"{quoted(effect.tool)} is no tool.", remedy="give a non-empty string"))
     session, digest = effect._session, codec.arguments_digest(_recordable(effect.args))
     shown = _recordable(effect.args)
 
@@ -178,7 +190,7 @@ def begin(effect: Effect) -> None:
         if not verdict.allowed:
             return []
         effect.attempt = known.attempt + 1 if known else 1
-        held = lease(session.holder, session.policy.lease_seconds, session.clock)
+        held = effect._held = lease(session.holder, session.policy.lease_seconds, session.clock)
         return [
             EffectIntended(
                 key=key,
@@ -263,13 +275,18 @@ def _lookalike(session: Session, lineage: Lineage, effect: Effect, digest: str, 
 def _place(session: Session, lineage: Lineage, effect: Effect, digest: str) -> tuple[int, str]:
     """(turn seq, place in the turn): which call of the conversation this emission is (R50).
 
-    The open call with this tool and these arguments, if the conversation has one that was not used yet in this process
-    (after a restart the same call is met again, and finds its own record); else the next place behind the newest turn.
+    The call that was named, answered or not: who names it again means the same one. Else the open call with this tool and
+    these arguments, if the conversation has one that was not used yet in this process (after a restart the same call is
+    met again, and finds its own record); else the next place behind the newest turn.
     """
+    for turn in reversed(lineage.turns) if effect._call else ():
+        for n, call in enumerate(turn.calls):
+            if call.id == effect._call:
+                return turn.seq, str(n)
     answered = {r.call: t.seq for t in lineage.turns for r in t.results if r.final}  # call id -> its newest final result
     for turn in lineage.turns:
         for n, call in enumerate(turn.calls):
-            mine = call.id == effect._call if effect._call else call.tool == effect.tool and call.arguments == digest
+            mine = not effect._call and call.tool == effect.tool and call.arguments == digest
             waiting = answered.get(call.id, 0) < turn.seq
             if mine and waiting and f"@{turn.seq}.{n}" not in session.bound_emissions:
                 return turn.seq, str(n)
@@ -287,6 +304,10 @@ def row_of(session: Session, lineage: Lineage, key: str) -> LedgerRow | None:
     """The ledger's row for a key, found without a scan."""
     found = [(row.seq, entry) for row, entry in reversed(session.log.find(f"effect:{key}"))]
     rows = list(_rows(found))
+    known = {**{d.key: d.seq for d in lineage.done}, **{e.key: e.seq for e in lineage.effects}}
+    if not rows and (lost := known.get(key)):
+        # An index that lost it must not pass for "nothing was sent".
+        raise Corrupt(session.name, lost, f"the entries of effect {key!r}", "none under its key", "damaged index")
     return present(session, lineage, rows[0]) if rows else None
 
 
@@ -334,7 +355,7 @@ def resolve(session: Session, key: str, finding: str, note: str) -> LedgerRow:
     """Record what an operator found out about an effect. Raises `Refused` for an unknown key or a live holder."""
     if finding not in ("happened", "not_happened", "compensated"):
         raise PolicyError(
-            Verdict("emission", "finding", message=f"{finding!r} is no finding.", remedy="say happened, not_happened or compensated")
+            Verdict("emission", "finding", message=f"{quoted(finding)} is no finding.", remedy="say happened, not_happened or compensated")
         )
 
     def decide(lineage: Lineage) -> Sequence[Entry]:

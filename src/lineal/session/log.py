@@ -16,21 +16,23 @@ from __future__ import annotations
 
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from lineal import codec
+from lineal import codec, ranges
 from lineal.anchor import AnchorFile
 from lineal.engines import Duplicate, Engine, Row
 from lineal.entries import Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
 from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
 from lineal.fold import fold
 from lineal.holder import Clock
-from lineal.lineage import Lineage, empty, from_state, to_state
+from lineal.lineage import Lineage, empty
+from lineal.session import states
+from lineal.session.states import pack, unpack
 
 STATE_EVERY = 256  # entries; more where the view is large, so that states cost a constant share of the log
 WRITE_DEADLINE = 30.0  # seconds of lost races after which a write gives up (R37)
@@ -70,13 +72,18 @@ class Log:
             self.anchor.check(self.session, lineage.head, self.digest_at)
         return lineage
 
-    def _restore(self, at: int | None, newest: tuple[int, bytes] | None = None) -> Lineage:
-        """The newest sound state at or below `at`. A damaged state is passed over: it is only an index."""
+    def _restore(self, at: int | None, newest: tuple[int, bytes] | None = None, until: int = 0) -> Lineage:
+        """The newest sound state at or below `at`, for a fold on to `until` (default: `at`). A damaged state is passed over.
+
+        So is one with content that a purge behind `until` took; a fold that goes on over the purge takes it out itself.
+        """
+        gone = () if at is None else states.tainted(self.engine, self.session, max(at, until))
         while found := newest or self.engine.state(self.session, at):
             newest = None
             seq, data = found
             lineage = unpack(data)
-            if lineage is not None and lineage.session == self.session and lineage.head == seq and self.digest_at(seq) == lineage.digest:
+            sound = lineage is not None and lineage.session == self.session and lineage.head == seq
+            if sound and lineage and self.digest_at(seq) == lineage.digest and not ranges.contains(gone, seq):
                 return lineage
             if seq == 0:
                 break
@@ -110,12 +117,15 @@ class Log:
     def at_from(self, base: int, seq: int) -> Lineage:
         """The fold at `seq`, rebuilt from the state at or below `base`: recovery's second opinion on the live state."""
         with self.lock:
-            return self._fold_on(self._restore(base), seq)
+            return self._fold_on(self._restore(base, until=seq), seq)
 
     def _fold_on(self, lineage: Lineage, until: int | None) -> Lineage:
         rows = self.engine.scan(self.session, lineage.head, until)
         for row, entry in self._verified(rows, lineage.head, bytes.fromhex(lineage.digest), whole=True):
-            lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
+            try:
+                lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
+            except AssertionError as e:
+                raise self._damage(Corrupt(self.session, row.seq, "an entry that can follow", f"a {row.kind}: {e}", "misfit")) from e
             if isinstance(entry, PruneBegun | PurgeBegun):
                 self.forget_holes()
         if until is not None and lineage.head < until:
@@ -127,10 +137,10 @@ class Log:
         if kinds is not None:
             rows = self.engine.scan(self.session, after, until, kinds)
             return ((row, self.entry(row)) for row in rows)
-        start = max(0, after - 1)
+        start, head = max(0, after - 1), self.lineage.head
         before = codec.seed(self.session) if start == 0 and after == 0 else None
         rows = self.engine.scan(self.session, start, until)
-        pairs = self._verified(rows, start, before, whole=False)
+        pairs = self._verified(rows, start, before, whole=False, last=head if until is None else min(until, head))
         return ((row, entry) for row, entry in pairs if row.seq > after)
 
     def rows(self, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[Row, Entry]]:
@@ -152,8 +162,11 @@ class Log:
         if linked != row.digest:
             raise self._damage(Corrupt(self.session, row.seq, linked.hex()[:16], row.digest.hex()[:16], "chain broken"))
 
-    def _verified(self, rows: Iterable[Row], after: int, before: bytes | None, whole: bool) -> Iterator[tuple[Row, Entry]]:
-        """Each row with its entry, its place in the chain checked (R59). `whole`: a pruned range is refused, not passed over."""
+    def _verified(self, rows: Iterable[Row], after: int, before: bytes | None, whole: bool, last: int = 0) -> Iterator[tuple[Row, Entry]]:
+        """Each row with its entry, its place in the chain checked (R59). `whole`: a pruned range is refused, not passed over.
+
+        `last`: the rows must reach at least so far, for so much was acknowledged or read before.
+        """
         expected = after + 1
         try:
             for row in rows:
@@ -165,6 +178,8 @@ class Log:
                     self._refuse_unless_linked(row, before)
                 yield row, self.entry(row)
                 before, expected = row.digest, row.seq + 1
+            if expected <= last:
+                self._cross(expected, last + 1, whole)
         except Corrupt as damage:
             self.latch(str(damage))
             raise
@@ -175,7 +190,7 @@ class Log:
         while seq < found:
             run = self._fresh(partial(self._hole_at, seq))
             if run is None:
-                raise Corrupt(self.session, seq, f"entry {seq}", f"entry {found}", "missing entries, phantom deletion")
+                raise Corrupt(self.session, seq, f"entry {seq}", f"none before entry {found}", "missing entries, phantom deletion")
             if whole:
                 raise Refused(_pruned(self.session, run.first, run.last))
             if found <= run.last:
@@ -185,6 +200,13 @@ class Log:
 
     def entry(self, row: Row) -> Entry:
         """The entry of one row, its bytes checked against its digest. Raises `Corrupt` and latches."""
+        try:
+            return self.look(row)
+        except Corrupt as damage:
+            raise self._damage(damage) from damage.__cause__
+
+    def look(self, row: Row) -> Entry:
+        """The same without a latch, for who only looks."""
         if row.kind == codec.PRUNED:
             return Unknown(name="x.pruned")
         if row.erased:
@@ -192,16 +214,12 @@ class Log:
             if stand_in is None:
                 raise Corrupt(self.session, row.seq, f"{row.size} bytes", "0 bytes, and no purge names it", "erased without a purge")
             return stand_in
-        if codec.digest(row.salt, row.body) != row.inner:
-            what = "truncated" if len(row.body) < row.size else "altered"
-            expected = f"{row.size} bytes of digest {row.inner.hex()[:16]}"
-            raise self._damage(Corrupt(self.session, row.seq, expected, f"{len(row.body)} others", what))
-        return codec.decode(row.body, self.session, row.seq)
+        return codec.read(row, self.session)
 
     def holes(self) -> list[Run]:
         """The declared holes, newest declaration first: a later prune may join earlier ones."""
         if self._runs is None:
-            found = [codec.decode(r.body, self.session, r.seq) for r in self.engine.find(self.session, "prune")]
+            found = [codec.read(row, self.session) for row in self.engine.find(self.session, "prune")]
             runs = [run for e in found if isinstance(e, PruneBegun) for run in e.runs]
             self._runs = sorted(runs, key=lambda run: run.last, reverse=True)
         return self._runs
@@ -212,13 +230,17 @@ class Log:
     def erased(self) -> dict[int, Entry]:
         """Stand-ins for purged rows, by seq."""
         if self._stand_ins is None:
-            self._stand_ins = {}
+            found: dict[int, Entry] = {}
             for row in reversed(self.engine.find(self.session, "purge")):
-                entry = codec.decode(row.body, self.session, row.seq) if not row.erased else None
+                entry = codec.read(row, self.session) if not row.erased else None
                 if isinstance(entry, PurgeBegun | Forked):
-                    for seq, fields in entry.stand_ins.items():
-                        self._stand_ins[int(seq)] = msgspec.convert(fields, codec.TYPES[fields["kind"]])
+                    found.update(codec.stand_ins(entry.stand_ins, self.session, row.seq))
+            self._stand_ins = found
         return self._stand_ins
+
+    def declared_gone(self, seq: int) -> bool:
+        """Whether a prune or a purge says that the row at `seq` is gone, or has lost its content."""
+        return self._fresh(lambda: self._hole_at(seq) or self.erased().get(seq)) is not None
 
     def stand_ins(self, seqs: Iterable[int]) -> dict[str, Any]:
         """The stand-ins of erased rows as JSON values by seq, to be declared again in a fork."""
@@ -241,7 +263,8 @@ class Log:
     def write(self, decide: Decide) -> tuple[Lineage, list[Row]]:
         """Append what `decide` returns for the lineage of this moment; returns the new lineage and the rows written.
 
-        `decide` may be asked again and may raise `Refused`. Raises `Conflict` when races are lost past the deadline.
+        `decide` may be asked again and may raise `Refused`. Raises `Conflict` when races are lost past the deadline, `Corrupt`
+        when the log ends before what was read or acknowledged here: no other writer makes it shorter.
         """
         with self.lock:
             self._refuse_latched()
@@ -249,17 +272,31 @@ class Log:
             while True:
                 if self._behind:
                     self.catch_up()
-                entries = [*decide(self.lineage)]
+                asked = self.lineage
+                try:
+                    entries = [*decide(asked)]
+                except Refused:
+                    if self.catch_up().head == asked.head:
+                        raise
+                    continue  # no compare-and-set confirms a refusal: others have written since, so it is asked again
                 if not entries:
                     return self.lineage, []
                 try:
                     return self._append(entries)
                 except Duplicate:
                     raise
-                except Conflict:
+                except Conflict as lost:
+                    if lost.found_seq < self.lineage.head:
+                        raise self._cut_tail(lost.found_seq) from lost
                     if self.clock.boot() > until:
                         raise
                     self._behind = True
+
+    def _cut_tail(self, head: int) -> Corrupt:
+        cut = Corrupt(
+            self.session, head + 1, f"a head at seq {self.lineage.head} or above", f"head {head}", "cut tail or old copy restored"
+        )
+        return self._damage(cut) if head else cut  # where nothing is left the session was deleted, and its name may be used again
 
     def _append(self, entries: Sequence[Entry]) -> tuple[Lineage, list[Row]]:
         lineage, rows, now = self.lineage, [], self.clock.wall()
@@ -281,14 +318,18 @@ class Log:
         if self.anchor:
             self.anchor.move(self.session, lineage.head, lineage.digest, lineage.epoch)
         if lineage.head - self._state_at >= max(STATE_EVERY, len(lineage.items)):
-            self.keep_state()
+            with suppress(Refused):  # too large: opening folds a longer tail then
+                self.keep_state()
         return lineage, rows
 
-    def keep_state(self) -> str:
-        """Write the materialised state of the head; returns its digest (hex)."""
+    def keep_state(self, read_back: bool = False) -> str:
+        """Write the materialised state of the head; returns its digest (hex). `read_back`: before something goes that it stands for."""
         with self.lock:
             data = pack(self.lineage)
-            self.engine.put_state(self.session, self.lineage.head, data)
+            states.keep(self.engine, self.session, self.lineage.head, data)
+            if read_back and states.missing(self.engine, self.session, self.lineage.head, data):
+                asked = f"state at seq {self.lineage.head} of session {self.session!r}"
+                raise Unavailable(asked, "the engine acknowledged it and has it not", "check the engine; nothing was removed")
             self._state_at = self.lineage.head
             return data[:32].hex()
 
@@ -332,21 +373,3 @@ def _pruned(session: str, first: int, last: int) -> Verdict:
         remedy="choose a seq above them; `lineal log` shows the oldest one",
         facts={"first": first, "last": last},
     )
-
-
-def pack(lineage: Lineage) -> bytes:
-    """A state as stored: 32 bytes of digest, then the compressed canonical JSON of the lineage."""
-    body = codec.to_json(to_state(lineage))
-    return codec.digest(body) + zlib.compress(body, 1)
-
-
-def unpack(data: bytes) -> Lineage | None:
-    """The lineage in a stored state, or None if its bytes are not what was written."""
-    try:
-        body = zlib.decompress(data[32:])
-        if codec.digest(body) != data[:32]:
-            return None
-        state: dict[str, Any] = codec.from_json(body)
-        return from_state(state)
-    except (zlib.error, ValueError, msgspec.ValidationError):
-        return None

@@ -65,8 +65,7 @@ def expand(session: Session, handle: str) -> list[Turn]:
             raise _gone(f"{handle!r} {purged}", "see view().handles, or search()")
         return found[:1]
     found = read_turns(session, lineage, node.ranges)
-    erased = sum(isinstance(e, TurnAppended) and ranges.contains(node.ranges, seq) for seq, e in session.log.erased().items())
-    missing = len(found) + erased < node.count
+    missing = not _whole(session, node, found)
     holes = _pruned(session, node.ranges) if missing else ()
     if commit and missing and not holes:
         found = read_turns(session, session.log.at(commit), node.ranges)  # it stood on a branch that was left behind
@@ -75,6 +74,16 @@ def expand(session: Session, handle: str) -> list[Turn]:
             f"{len(found)} of the {node.count} turns of {handle!r} are retained; seq {ranges.told(holes)} was pruned", "see turns()"
         )
     return found
+
+
+def whole(session: Session, lineage: Lineage, node: Node) -> bool:
+    """Whether every turn that the node stood for in `lineage` can be read, but for those that were purged."""
+    return _whole(session, node, read_turns(session, lineage, node.ranges))
+
+
+def _whole(session: Session, node: Node, found: list[Turn]) -> bool:
+    erased = sum(isinstance(e, TurnAppended) and ranges.contains(node.ranges, seq) for seq, e in session.log.erased().items())
+    return len(found) + erased >= node.count
 
 
 def _pruned(session: Session, wanted: tuple[Range, ...]) -> tuple[Range, ...]:

@@ -7,7 +7,7 @@ Prune drops raw rows that nothing reachable needs; purge erases named content ev
 | ask retention, or collect what holds the content | | nothing happened |
 | keep a fresh materialised state | | nothing happened |
 | append `PruneBegun` (runs) / `PurgeBegun` (stand-ins) | begun | declared; verify says *in progress*; the next call goes on |
-| delete rows in bounded chunks / drop content; old states | begun | the same; deleting is idempotent |
+| delete rows in bounded chunks / drop content; old states; read that they are gone | begun | the same; deleting is idempotent |
 | append `PruneFinished` / `PurgeFinished` | finished | done |
 
 Effects' rows are never pruned: each is its own tombstone (R52). A purge takes whole units, so that no call is left
@@ -19,40 +19,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from lineal import ranges, working_set
-from lineal.entries import (
-    CompactionAborted,
-    CompactionCommitted,
-    EffectIntended,
-    EffectSettled,
-    Entry,
-    Forked,
-    Node,
-    Note,
-    PruneBegun,
-    PruneFinished,
-    PurgeBegun,
-    PurgeFinished,
-    Range,
-    RolledBack,
-    Run,
-    TurnAppended,
-)
-from lineal.errors import PolicyError, Refused, Verdict
+from lineal import codec, ranges, working_set
+from lineal.entries import Entry, Forked, PruneBegun, PruneFinished, PurgeBegun, PurgeFinished, Range, Run, TurnAppended
+from lineal.errors import Refused, Unavailable, Verdict
 from lineal.fold import item_of
 from lineal.holder import SystemClock
-from lineal.lineage import Lineage, from_state, to_state
+from lineal.lineage import Lineage
 from lineal.rules import retention
 from lineal.rules.cut import units
 from lineal.rules.retention import Needs
 from lineal.rules.rollback import Checkpoint
+from lineal.session import states
 from lineal.session.effects import EFFECT_KINDS
-from lineal.session.log import Log
+from lineal.session.log import Decide, Log
 from lineal.session.outcomes import Pruned, Purged
+from lineal.session.purging import Purge
 from lineal.session.travel import checkpoints
 
 if TYPE_CHECKING:
@@ -61,10 +46,6 @@ if TYPE_CHECKING:
 
 ALWAYS_KEPT = (*EFFECT_KINDS, "prune_begun", "purge_begun", "forked")
 CHUNK = 500  # rows a step of deletion takes, so that appends are never locked out for long (R37)
-TEXT_GONE = "[purged]"
-PLAIN_WHYS = ("its holder is gone", "its turns could not be read", "aborted by the caller", "cancelled", "commit failed", TEXT_GONE)
-FOREIGN_TURN = -1  # of an effect that a fork knows from its parent: its call stands in no view of the fork
-IN_STATES = ("compaction_committed", "rolled_back", "effect_settled", "forked", "purge_finished")  # whose content a state repeats
 
 
 # --- prune -------------------------------------------------------------------------------------------------------------
@@ -75,27 +56,48 @@ def prune(session: Session, before: int | None, keep_checkpoints: int | None, dr
 
     `keep_checkpoints`: how many of the newest checkpoints stay reachable (default: all of them).
     """
-    if not all(n is None or isinstance(n, int) and n >= least for n, least in ((before, 1), (keep_checkpoints, 0))):
-        raise PolicyError(
-            Verdict("retention", "numbers", message=f"before={before}, keep_checkpoints={keep_checkpoints}.", remedy="give counts above 0")
-        )
-    if not dry_run:
+    if dry_run:
+        return _prunable(session, session.log.catch_up(), before, keep_checkpoints, dry_run)
+    plan = Pruned((), 0, ())
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        """Asked again when others wrote meanwhile: what they took, went back to or forked may need what was to go."""
+        nonlocal plan
+        plan = _prunable(session, lineage, before, keep_checkpoints, dry_run)
+        if not plan.ranges:
+            return []
+        session.log.keep_state(read_back=True)  # behind what goes it is the only place where a fold can begin
+        return [PruneBegun(runs=tuple(_runs(session, plan.ranges)), entries=plan.entries)]
+
+    if _begin(session, decide):
         finish(session)
-    lineage = session.log.catch_up()
+    return plan
+
+
+def _begin(session: Session, decide: Decide) -> list[Row]:
+    """Begin a removal when no other one is open: an open one is finished first, whoever began it."""
+    rows: list[Row] = []
+    others = True
+    while others:
+        _finish_open(session)
+
+        def alone(lineage: Lineage) -> Sequence[Entry]:
+            nonlocal others
+            others = bool(lineage.pruning or lineage.purging)
+            return [] if others else decide(lineage)
+
+        rows = session.log.write(alone)[1]
+    session.log.forget_holes()
+    return rows
+
+
+def _prunable(session: Session, lineage: Lineage, before: int | None, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
     until = min(lineage.head, (before - 1) if before else lineage.head)
     kept = checkpoints(session)[:keep_checkpoints]
     needs = _needs(session, lineage, [c.seq for c in kept])
     runs = retention.prunable(_present(session, until), needs)
-    states = _stale_states(session, runs[-1][1] if runs else 0, kept)
-    plan = Pruned(runs, ranges.count(runs), tuple(states), dry_run)
-    if dry_run or not runs:
-        return plan
-    session.log.keep_state()
-    declared = tuple(_runs(session, runs))
-    session.log.write(lambda lineage: [PruneBegun(runs=declared, entries=plan.entries)])
-    session.log.forget_holes()
-    finish(session)
-    return plan
+    stale = _stale_states(session, runs[-1][1] if runs else 0, kept)
+    return Pruned(runs, ranges.count(runs), tuple(stale), dry_run)
 
 
 def _needs(session: Session, lineage: Lineage, kept: Sequence[int]) -> Needs:
@@ -160,22 +162,18 @@ def _runs(session: Session, gone: Sequence[Range]) -> Iterator[Run]:
 
 def purge(session: Session, ids: Iterable[str], dry_run: bool) -> Purged:
     """Erase the content of these turns everywhere, in this session and its forks. Raises `Refused` for an unknown id."""
-    if not dry_run:
-        finish(session)
-    lineage = session.log.catch_up()
-    turns = _turns_to_purge(session, lineage, list(ids))
-    plan = _Purge(session, lineage, turns)
-    receipt = plan.receipt(dry_run)
+    named, plans = list(ids), list[Purge]()
     if dry_run:
-        return receipt
-    begun = _begin_purge(session, turns, ())
-    return replace(receipt, begun_seq=begun, finished_seq=finish(session))
+        lineage = session.log.catch_up()
+        return Purge(session, lineage, _turns_to_purge(session, lineage, named)).receipt(forks_of(session.engine, session.name))
 
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        """Asked again when others wrote meanwhile: a result of a purged call, a summary or a note may have come."""
+        plans[:] = [Purge(session, lineage, _turns_to_purge(session, lineage, named))]
+        return [plans[0].entry()]
 
-def _begin_purge(session: Session, turns: list[tuple[int, str]], told: Sequence[str]) -> int:
-    _, rows = session.log.write(lambda lineage: [_Purge(session, lineage, turns, told).entry()])
-    session.log.forget_holes()
-    return rows[-1].seq
+    begun = _begin(session, decide)[-1].seq
+    return replace(plans[0].receipt(), begun_seq=begun, finished_seq=finish(session))
 
 
 def _turns_to_purge(session: Session, lineage: Lineage, ids: list[str]) -> list[tuple[int, str]]:
@@ -196,115 +194,6 @@ def _with_content(session: Session, lineage: Lineage, ids: Sequence[str]) -> lis
     return sorted((row.seq, e.id) for row, e in rows if isinstance(e, TurnAppended) and e.message is not None)
 
 
-class _Purge:
-    """What a purge of these turns does to a lineage: collected once, then written as one entry.
-
-    `told`: keys of effects whose content goes too, where a fork has them only because its parent did them.
-    """
-
-    def __init__(self, session: Session, lineage: Lineage, turns: list[tuple[int, str]], told: Sequence[str] = ()):
-        self.session, self.lineage, self.told = session, lineage, frozenset(told)
-        self.seqs, self.ids = {seq for seq, _ in turns}, [id for _, id in turns]
-        self.generations: set[int] = set()
-        self.effects: set[str] = set()
-        self.repeated = False  # from here on a note may repeat what goes
-        self.bared: set[int] = set()
-        self.inherited: dict[str, Any] = {}  # stand-ins of earlier purges whose own declaration holds the content, too
-        self.stand_ins = dict(self._collect())
-        tainted = [seq for seq, e in self.stand_ins.items() if e.__struct_config__.tag in IN_STATES]
-        self.states = [s for s in session.engine.states(session.name) if tainted and s >= min(tainted)]
-        self.checkpoints = [c.checkpoint_id for c in checkpoints(session) if c.seq - 1 in self.states]
-
-    def _collect(self) -> Iterator[tuple[int, Entry]]:
-        first = 1 if self.told else min(self.seqs, default=self.lineage.head + 1)
-        for row, entry in self.session.log.entries(first - 1):
-            bare = self._bare(row.seq, entry)
-            if bare is not None:
-                self.bared.add(row.seq)
-                yield row.seq, bare
-
-    def _bare(self, seq: int, e: Entry) -> Entry | None:
-        """The entry without the content, or None if it holds none of it."""
-        if isinstance(e, TurnAppended) and seq in self.seqs:
-            return msgspec.structs.replace(e, message=None)
-        if isinstance(e, CompactionCommitted):
-            nodes, anchors = tuple(map(self._node, e.nodes)), self._anchors(e.anchors)
-            if nodes != e.nodes or anchors != e.anchors or self._repeats(e.note):
-                return msgspec.structs.replace(e, nodes=nodes, anchors=anchors, note=None)
-        if isinstance(e, RolledBack):
-            past = self._lineage(from_state(e.past))
-            if past is not None or self._repeats(e.note):
-                return msgspec.structs.replace(e, past=to_state(past) if past else e.past, note=None)
-        if isinstance(e, EffectIntended) and (e.turn in self.seqs or (e.turn == FOREIGN_TURN and e.key in self.told)):
-            self.effects.add(e.key)
-            return msgspec.structs.replace(e, shown=None)
-        if isinstance(e, EffectSettled) and e.key in self.effects:
-            self.repeated = True
-            return msgspec.structs.replace(e, outcome=None, why="")
-        if isinstance(e, CompactionAborted) and self.seqs and e.why not in PLAIN_WHYS:
-            return msgspec.structs.replace(e, why=TEXT_GONE)  # it may quote what was summarised
-        if isinstance(e, PurgeFinished) and self._repeats(e.note):
-            return msgspec.structs.replace(e, note=None)
-        if isinstance(e, Forked) and (self._repeats(e.note) or self._redeclares(e)):
-            return msgspec.structs.replace(e, note=None, stand_ins=self._handed_on(e))
-        if isinstance(e, PurgeBegun) and self._redeclares(e):
-            return msgspec.structs.replace(e, stand_ins=self._handed_on(e))
-        return None
-
-    def _redeclares(self, e: Forked | PurgeBegun) -> bool:
-        """Whether a stand-in that was declared here holds what goes now: a summary's anchors are of many turns."""
-        return not self.bared.isdisjoint(map(int, e.stand_ins))
-
-    def _handed_on(self, e: Forked | PurgeBegun) -> dict[str, Any]:
-        """What is left of a declaration when this purge takes over its stand-ins."""
-        self.inherited |= e.stand_ins
-        return {seq: bare for seq, bare in e.stand_ins.items() if bare["kind"] == "turn"}
-
-    def _repeats(self, note: Note | None) -> bool:
-        return note is not None and self.repeated
-
-    def _node(self, node: Node) -> Node:
-        if node.kind != "summary" or not any(ranges.contains(node.ranges, seq) for seq in self.seqs):
-            return node
-        self.generations.add(node.generation)
-        return working_set.measured(msgspec.structs.replace(node, text=TEXT_GONE), self.session.counter)
-
-    def _anchors(self, anchors: tuple[Any, ...]) -> tuple[Any, ...]:
-        left = tuple(a for a in anchors if a.seq not in self.seqs)
-        self.repeated = self.repeated or left != anchors
-        return left
-
-    def _lineage(self, past: Lineage) -> Lineage | None:
-        items = tuple(self._node(i) if isinstance(i, Node) else i for i in past.items)
-        anchors = self._anchors(past.anchors)
-        done = tuple(msgspec.structs.replace(d, outcome="") if d.key in self.effects else d for d in past.done)
-        if items == past.items and anchors == past.anchors and done == past.done and not self.repeated:
-            return None
-        return msgspec.structs.replace(past, items=tuple(i for i in items if not isinstance(i, Note)), anchors=anchors, done=done)
-
-    def entry(self) -> PurgeBegun:
-        return PurgeBegun(
-            turns=tuple(self.ids),
-            stand_ins={**self.inherited, **{str(seq): msgspec.to_builtins(e) for seq, e in self.stand_ins.items()}},
-            generations=tuple(sorted(self.generations)),
-            checkpoints=tuple(self.checkpoints),
-            nodes=tuple(self._node(n) for n in self.lineage.nodes if self._node(n) != n),
-            seqs=tuple(sorted(self.seqs)),
-            effects=tuple(sorted(self.effects)),
-        )
-
-    def receipt(self, dry_run: bool) -> Purged:
-        return Purged(
-            turns=tuple(self.ids),
-            erased=tuple(sorted(self.stand_ins)),
-            generations=tuple(sorted(self.generations)),
-            checkpoints=tuple(self.checkpoints),
-            states=tuple(self.states),
-            effects=tuple(sorted(self.effects)),
-            kept_by=tuple(forks_of(self.session.engine, self.session.name)) if dry_run else (),
-        )
-
-
 def forks_of(engine: Engine, name: str) -> list[str]:
     """Sessions whose log began as a copy of this one."""
     names = []
@@ -321,7 +210,14 @@ def forks_of(engine: Engine, name: str) -> list[str]:
 
 def finish(session: Session) -> int:
     """Finish an open prune or purge; returns the seq at which it was finished, 0 if none was open."""
+    purge_copies_of_parent(session)
+    return _finish_open(session)
+
+
+def _finish_open(session: Session) -> int:
     lineage = session.log.catch_up()
+    if not lineage.purging:
+        states.sweep(session.engine, session.name)
     done = _finish_prune(session, lineage.pruning) if lineage.pruning else 0
     return _finish_purge(session, lineage.purging) if lineage.purging else done
 
@@ -332,18 +228,25 @@ def _finish_prune(session: Session, seq: int) -> int:
         for first in range(run.first, run.last + 1, CHUNK):
             session.engine.delete(session.name, range(first, min(first + CHUNK, run.last + 1)))
     last = max(run.last for run in begun.runs)
-    session.engine.delete_states(session.name, _stale_states(session, last, checkpoints(session)))
+    stale = _stale_states(session, last, checkpoints(session))
+    session.engine.delete_states(session.name, stale)
+    left = [row.seq for run in begun.runs for row in session.engine.scan(session.name, run.first - 1, run.last)]
+    _refuse_unless_gone(session, left, stale)
     return session.log.write(lambda now: [PruneFinished(begun=now.pruning)] if now.pruning else [])[0].head
 
 
 def _finish_purge(session: Session, seq: int) -> int:
     """Erase states and rows, then the same in every fork; only then is it finished (R54)."""
     begun = cast(PurgeBegun, next(session.log.entries(seq - 1, seq))[1])
-    first = min((int(s) for s, e in begun.stand_ins.items() if e["kind"] in IN_STATES), default=seq)
-    session.log.keep_state()  # before the tainted ones go: behind a pruned range it is where the fold goes on
-    session.engine.delete_states(session.name, [s for s in session.engine.states(session.name) if first <= s < seq])
+    first = states.tainted_by(seq, begun)[0]
+    session.log.keep_state(read_back=True)  # before the tainted ones go: behind a pruned range it is where the fold goes on
+    stale = [s for s in session.engine.states(session.name) if first <= s < seq]
+    session.engine.delete_states(session.name, stale)
     # States first: one that still has the content would look altered beside rows that have lost it.
-    session.engine.delete(session.name, [int(s) for s in begun.stand_ins], content_only=True)
+    going = [int(s) for s in begun.stand_ins]
+    session.engine.delete(session.name, going, content_only=True)
+    left = [row.seq for row in _rows_at(session, session.name, going) if not row.erased]
+    _refuse_unless_gone(session, left, stale)
     for name in forks_of(session.engine, session.name):
         _purge_copies(session.sibling(name), begun, session.name)
 
@@ -356,17 +259,43 @@ def _finish_purge(session: Session, seq: int) -> int:
     return session.log.write(decide)[0].head
 
 
+def _refuse_unless_gone(session: Session, rows: Sequence[int], stale: Sequence[int]) -> None:
+    """Nothing is called finished on the engine's word: what was to go must not be there any more (R54).
+
+    A state that another process wrote since is not missed here: whoever writes one takes it back itself.
+    """
+    kept = set(stale).intersection(session.engine.states(session.name) if stale else ())
+    if rows or kept:
+        left = f"{len(rows)} rows (first at seq {min(rows, default=0)}) and {len(kept)} states stand there still"
+        raise Unavailable(
+            f"removal in session {session.name!r}", left, "call recover(): it goes on; if they stay, the engine does not delete"
+        )
+
+
+def purge_copies_of_parent(child: Session) -> None:
+    """What its parent purged while this fork was being made, or was cut off before it could: the fork must not keep it (R54)."""
+    forked = [e for _, e in child.log.entries(kinds=("forked",)) if isinstance(e, Forked)]
+    if not forked:
+        return
+    parent, at = forked[-1].parent, forked[-1].fork_at
+    for row in child.engine.find(parent, "purge"):
+        if row.kind == "purge_begun" and row.seq > at and codec.digest(row.salt, row.body) == row.inner:
+            _purge_copies(child, cast(PurgeBegun, codec.decode(row.body, parent, row.seq)), parent)
+
+
 def _purge_copies(child: Session, begun: PurgeBegun, parent: str) -> None:
     """The same purge in a fork, for what it still has of the content. A copied row has the inner digest of its original."""
-    finish(child)
-    lineage = child.log.lineage
     inner = {row.inner for row in _rows_at(child, parent, begun.seqs)}
-    copies = [row for row in _rows_at(child, child.name, begun.seqs) if row.inner in inner and not row.erased]
-    turns = _with_content(child, lineage, [cast(TurnAppended, child.log.entry(row)).id for row in copies])
     told = [key for k in begun.effects for key in (k, f"{parent}{k}")]
-    if turns or _Purge(child, lineage, [], told).effects:
-        _begin_purge(child, turns, told)
-        finish(child)
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        copies = [row for row in _rows_at(child, child.name, begun.seqs) if row.inner in inner and not row.erased]
+        turns = _with_content(child, lineage, [cast(TurnAppended, child.log.entry(row)).id for row in copies])
+        plan = Purge(child, lineage, turns, told)
+        return [plan.entry()] if turns or plan.effects else []
+
+    if _begin(child, decide):
+        _finish_open(child)
 
 
 def _rows_at(session: Session, name: str, seqs: Sequence[int]) -> Iterator[Row]:

@@ -7,17 +7,18 @@ byte-exact through its handle, which is returned only once they were read back (
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lineal import messages
-from lineal.entries import Entry, Evicted, Turn
+from lineal.entries import Call, Entry, Evicted, Turn
 from lineal.errors import Corrupt, Refused, Verdict
 from lineal.holder import alive, describe
 from lineal.lineage import Item, Lineage, TurnItem, place
 from lineal.rules import compaction as rule
 from lineal.rules.compaction import CompactionFacts
 from lineal.rules.cut import above_ceiling, cut, newest_user, open_calls, spill_cut, units
+from lineal.session import appending
 from lineal.session.compaction import demand
 from lineal.session.generation import announce, build, compacted, stubs_for
 from lineal.session.outcomes import Compacted
@@ -54,11 +55,10 @@ def enforce_ceiling(session: Session, because: Refused | None = None, hard: bool
             outcome = compacted(lineage, after, entry, [t.id for t in put_aside], because)
             return [entry]
 
-        before = session.log.lineage
-        _, rows = session.log.write(decide)
+        lineage, rows = session.log.write(decide)
         if not rows:
             break
-        _prove(session, before, put_aside)
+        _prove(session, lineage, put_aside)
     return outcome
 
 
@@ -123,11 +123,15 @@ def _present(lineage: Lineage, ids: set[str]) -> None:
 
 
 def _prove(session: Session, lineage: Lineage, put_aside: Sequence[TurnItem]) -> None:
-    """Read back what was newly put aside, before anyone is told that it was (R53). Raises `Corrupt`."""
-    found = session.read_turns(lineage, [(t.seq, t.seq) for t in put_aside])
-    for turn, read in zip(put_aside, found, strict=True):
-        if read.digest != turn.digest:
-            raise Corrupt(session.name, turn.seq, turn.digest[:16], read.digest[:16], "spilled turn reads back differently")
+    """Read back what was newly put aside, before anyone is told that it was (R53). Raises `Corrupt`.
+
+    What others purged or pruned since is declared gone, and not missed.
+    """
+    found = {t.seq: t.digest for t in session.read_turns(lineage, [(t.seq, t.seq) for t in put_aside])}
+    for turn in put_aside:
+        if found.get(turn.seq) != turn.digest and not session.log.declared_gone(turn.seq):
+            read = found.get(turn.seq, "nothing")[:16]
+            raise Corrupt(session.name, turn.seq, turn.digest[:16], read, "spilled turn reads back differently")
 
 
 def note_eviction(session: Session, ids: Sequence[str], by: str) -> int:
@@ -147,17 +151,36 @@ def note_eviction(session: Session, ids: Sequence[str], by: str) -> int:
 def close_calls(session: Session, ids: Sequence[str] | None) -> list[Turn]:
     """Give calls that will never be answered a result that says so, in the log, so that they hold the view no longer.
 
-    `ids`: of calls (None: every open one). Raises `Refused` for one that is not open.
+    `ids`: of calls (None: every open one). Raises `Refused` for one that is not open. Asked again if one is answered meanwhile.
     """
-    lineage = session.log.catch_up()
+    while True:
+        lineage = session.log.catch_up()
+        calls = list(_open_ones(lineage, ids))
+        if not calls:
+            return []
+        said = {t.seq: t.message for t in session.read_turns(lineage, [(turn.seq, turn.seq) for turn, _ in calls])}
+        closing = [messages.missing_result(call, turn.dialect, said.get(turn.seq)) for turn, call in calls]
+
+        def still_open(now: Lineage, n: int, seq: int) -> Sequence[Entry]:
+            if calls[n][1].id not in open_calls(now.turns):  # noqa: B023 - asked within this round only
+                raise _AnsweredMeanwhile
+            return ()
+
+        try:
+            return session.append_and_keep_house(lambda: appending.append(session, closing, None, "system", beside=still_open))  # noqa: B023
+        except _AnsweredMeanwhile:
+            continue
+
+
+class _AnsweredMeanwhile(Exception):
+    """A result came while the call was being closed."""
+
+
+def _open_ones(lineage: Lineage, ids: Sequence[str] | None) -> Iterator[tuple[TurnItem, Call]]:
     waiting = open_calls(lineage.turns)
     unknown = [id for id in ids or () if id not in waiting]
     if unknown:
         remedy = f"open calls are: {', '.join(waiting) or 'none'}"
         raise Refused(Verdict("append", "not_open", message=f"not open: {', '.join(map(str, unknown))}.", remedy=remedy))
-    closing = []
     for turn in lineage.turns:
-        for call in (c for c in turn.calls if c.id in (waiting if ids is None else ids) and c.id in waiting):
-            said = session.read_turns(lineage, [(turn.seq, turn.seq)])[0].message
-            closing.append(messages.missing_result(call, turn.dialect, said))
-    return session.append(closing, author="system") if closing else []
+        yield from ((turn, call) for call in turn.calls if call.id in (waiting if ids is None else ids) and call.id in waiting)

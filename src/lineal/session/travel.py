@@ -1,33 +1,30 @@
-"""Checkpoint, recovery, rollback, fork: four ways to stand at a seq, each with its rule.
+"""Checkpoint, recovery, rollback: three ways to stand at a seq, each with its rule. `forking` has the fourth.
 
 | verb | what it appends | rule |
 |---|---|---|
 | `checkpoint` | `CheckpointTaken`, behind a materialised state | refused while a compaction is in flight (R63) |
 | `recover` | the abort of a dead holder's compaction, *unknown* for a dead holder's effects; nothing else | recovery (000) |
 | `rollback` | `RolledBack` with the view at the target: going back is going forward | rollback (003) |
-| `fork` | a new log: the same rows, relinked, then `Forked` | - |
 """
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from lineal import codec, working_set
+from lineal import codec, ranges, working_set
 from lineal.entries import (
     CheckpointTaken,
-    EffectAttached,
     EffectIntended,
     EffectResolved,
     EffectSettled,
     Entry,
-    Forked,
     RolledBack,
 )
-from lineal.errors import CompactionLineageError, Conflict, Corrupt, PolicyError, Refused, UnsafeRollbackError, Verdict
+from lineal.errors import CompactionLineageError, Conflict, Corrupt, Refused, UnsafeRollbackError, Verdict, quoted
 from lineal.fold import fold
 from lineal.holder import alive, describe
 from lineal.lineage import Lineage, TurnItem, place, to_state
@@ -36,14 +33,17 @@ from lineal.rules import rollback as rollback_rule
 from lineal.rules.cut import above_trigger, units
 from lineal.rules.recovery import Candidate, RecoveryFacts
 from lineal.rules.rollback import Checkpoint, EffectRecord, RollbackFacts
+from lineal.session import recall, states
+from lineal.session.arguments import MOST
 from lineal.session.compaction import closing
-from lineal.session.effects import EFFECT_KINDS, row_of
-from lineal.session.log import pack
+from lineal.session.effects import row_of
 from lineal.session.outcomes import LedgerRow, Recovery, Rollback
+from lineal.session.states import pack
 
 if TYPE_CHECKING:
     from lineal.session import Session
 
+_SEQ = re.compile("[0-9]{1,15}")
 NOTED_EFFECTS = 20  # effects that a rollback's note names one by one
 
 
@@ -67,7 +67,7 @@ def checkpoint(session: Session, label: str) -> Checkpoint:
                 )
             )
         state = pack(lineage)
-        session.engine.put_state(session.name, lineage.head, state)
+        states.keep(session.engine, session.name, lineage.head, state)
         return [
             CheckpointTaken(
                 id=f"cp{lineage.head + 1}",
@@ -116,12 +116,30 @@ def recover(session: Session) -> Recovery:
         return [*entries, *(EffectSettled(key=e.key, attempt=e.attempt, state="unknown", why=why) for e in dead)]
 
     live, _ = session.log.write(decide)
-    base = max(choice.seq - (choice.target == "checkpoint"), oldest_reachable(session, live))  # below it rows were pruned
-    if session.log.at_from(base, live.head) != live:
-        raise Corrupt(session.name, choice.seq, f"the live state, rebuilt from seq {base}", "another state", "recovery disagrees")
+    _confirm(session, live, choice.seq - (choice.target == "checkpoint"))
     session.finish_removal()
     passed = tuple((c.id, verdict) for c, verdict in choice.passed_over)
     return Recovery(choice.target, choice.seq, choice.why, choice.checkpoint_id, passed, tuple(unknown), aborted)
+
+
+def _confirm(session: Session, live: Lineage, wanted: int) -> None:
+    """A second opinion: rebuilt from the state at or below `wanted`, the fold gives the live state. Raises `Corrupt`.
+
+    Others may prune meanwhile: then from where it can still be rebuilt, and once more with what they have written.
+    """
+    while True:
+        base, told = wanted, None
+        try:
+            base = max(wanted, oldest_reachable(session, live))  # below it rows were pruned
+            told = session.log.at_from(base, live.head)
+        except Refused:
+            if session.log.catch_up() == live:
+                raise
+        if told == live:
+            return
+        if told is not None and session.log.catch_up() == live:
+            raise Corrupt(session.name, wanted, f"the live state, rebuilt from seq {base}", "another state", "recovery disagrees")
+        live = session.log.lineage
 
 
 def recovery_choice(session: Session, lineage: Lineage) -> recovery_rule.RecoveryChoice:
@@ -160,9 +178,9 @@ def resolve_target(session: Session, target: Checkpoint | int | str) -> tuple[in
     """The seq a target means. A name is a checkpoint's id or label (the newest one). Raises `Refused` for an unknown one."""
     if isinstance(target, bool) or not isinstance(target, Checkpoint | int | str):
         raise Refused(_unknown_target(session, target))
-    if isinstance(target, int):
+    if isinstance(target, int) and abs(target) <= MOST:
         return target, None
-    if isinstance(target, str) and target.isdigit():
+    if isinstance(target, str) and _SEQ.fullmatch(target):
         return int(target), None
     known = checkpoints(session)
     wanted = target.checkpoint_id if isinstance(target, Checkpoint) else target
@@ -179,7 +197,7 @@ def _unknown_target(session: Session, target: object) -> Verdict:
     return Verdict(
         "rollback",
         "unknown_target",
-        message=f"{target!r} is neither a seq nor a checkpoint of session {session.name!r}.",
+        message=f"{quoted(target)} is neither a seq nor a checkpoint of session {session.name!r}.",
         remedy=f"checkpoints are: {known}; or name a seq from `lineal log`",
     )
 
@@ -193,6 +211,9 @@ def rollback(session: Session, target: Checkpoint | int | str, dry_run: bool, ex
     outcome: list[Rollback] = []
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
+        outcome.clear()
+        if not dry_run and (lineage.pruning or lineage.purging):
+            return []  # what is being removed can still be read, and must not be gone back to
         if expected_head is not None and lineage.head != expected_head:
             raise Conflict(session.name, expected_head, lineage.head, "newer work stands behind the plan")
         past, verdict = _judge(session, lineage, seq, named)
@@ -215,8 +236,11 @@ def rollback(session: Session, target: Checkpoint | int | str, dry_run: bool, ex
             raise UnsafeRollbackError(verdict)
         return [_rolled_back(session, lineage, past, outcome[0], named)]
 
-    session.log.catch_up()
-    lineage, _ = session.log.write(decide) if not dry_run else (session.log.lineage, decide(session.log.lineage))
+    if dry_run:
+        decide(session.log.catch_up())
+    while not outcome:
+        session.finish_removal()
+        lineage, _ = session.log.write(decide)
     if not dry_run:
         session.log.keep_state()
         policy = session.policy
@@ -241,17 +265,14 @@ def _judge(session: Session, lineage: Lineage, seq: int, named: Checkpoint | Non
             message=f"seq {seq} was left behind by an earlier rollback; what hangs on it stays dead (R40).",
             remedy="name a seq of the current branch; fork(at=...) can still look at it",
         )
-    try:
-        past: Lineage | None = session.log.at(seq)
-    except Refused:
-        past = None
+    past = reachable(session, seq)
     facts = RollbackFacts(
         target=seq,
         head=lineage.head,
         watermark=named.effect_watermark if named else 0,
         effects=tuple(_records(session, lineage, seq, past)),
         raw_gone=past is None,
-        oldest=oldest_reachable(session, lineage) if past is None else 0,
+        oldest=_oldest(session, lineage) if past is None else 0,
         in_flight_at_target=tuple(e.key for e in past.effects) if past else (),
     )
     return past, rollback_rule.judge(facts)
@@ -275,6 +296,23 @@ def _promised(lineage: Lineage, past: Lineage) -> list[TurnItem]:
     held = (t for u in units(lineage.turns) if any(t.id in pins for t in u.turns) for t in u.turns)
     covered = [r for n in past.nodes for r in n.ranges]
     return [t for t in held if not any(a <= t.seq <= b for a, b in covered)]
+
+
+def reachable(session: Session, seq: int) -> Lineage | None:
+    """The fold at `seq`, or None where its raw entries are gone: those that it is made of, or those that its view is to show."""
+    try:
+        past = session.log.at(seq)
+    except Refused:
+        return None
+    gone = ranges.overlap(((t.seq, t.seq) for t in past.turns), [(run.first, run.last) for run in session.log.holes()])
+    # A spill's ranges run over what is no turn too, and that may go.
+    return past if not gone and all(recall.whole(session, past, n) for n in past.nodes if n.kind == "spill") else None
+
+
+def _oldest(session: Session, lineage: Lineage) -> int:
+    """The oldest materialised seq that can still be gone back to; the head if none can."""
+    above = (s for s in session.engine.states(session.name) if s >= oldest_reachable(session, lineage))
+    return next((s for s in above if reachable(session, s)), lineage.head)
 
 
 def oldest_reachable(session: Session, lineage: Lineage) -> int:
@@ -314,76 +352,3 @@ def _done_line(row: LedgerRow | None) -> str:
         return ""
     outcome = codec.sorted_json(row.outcome).decode("utf-8", "replace")[:120]
     return f"already done: {row.tool} (key {row.key}, seq {row.seq}), outcome {outcome}; not to be repeated"
-
-
-# --- fork --------------------------------------------------------------------------------------------------------------
-
-
-def fork(session: Session, name: str, at: Checkpoint | int | str | None) -> None:
-    """A new session that begins as this one was at `at` (default: now). One atomic append: a fork is whole or absent.
-
-    Effects that were done after `at` are known to the fork's ledger too: the world does not fork.
-    """
-    if not isinstance(name, str) or not name:
-        raise PolicyError(Verdict("fork", "name", message=f"{name!r} is no session name.", remedy="give a non-empty string"))
-    session.finish_removal()  # what is being erased must not be copied first
-    lineage = session.log.catch_up()
-    seq = lineage.head if at is None else resolve_target(session, at)[0]
-    if not 0 <= seq <= lineage.head:
-        raise Refused(
-            Verdict(
-                "fork", "outside", message=f"seq {seq} lies outside the log (head {lineage.head}).", remedy="name a seq from `lineal log`"
-            )
-        )
-    if name in session.engine.sessions() or name == session.name:
-        raise Refused(Verdict("fork", "name_taken", message=f"session {name!r} exists.", remedy="choose another name"))
-    past = session.log.at(seq)
-    copied = codec.relink(session.engine.scan(session.name, 0, seq), codec.seed(name), seq)
-    end = copied[-1].digest if copied else codec.seed(name)
-    start = msgspec.structs.replace(past, session=name, digest=end.hex())
-    entries: list[Entry] = [_forked(session, past, start, copied), *_known_effects(session, seq)]
-    child, rows = start, copied
-    for entry in entries:
-        row = codec.seal(bytes.fromhex(child.digest), child.head + 1, child.generation, entry, os.urandom(codec.SALT_BYTES), child.branch)
-        child = fold(child, row.seq, row.digest.hex(), row.inner.hex(), entry)
-        rows.append(row)
-    session.engine.delete_states(name, session.engine.states(name))  # of a fork of this name that was cut off (R36)
-    holed = any(r.kind == codec.PRUNED for r in copied)  # then the fork opens by its state alone, which must be there first
-    if holed:
-        session.engine.put_state(name, child.head, pack(child))
-    session.engine.append(name, 0, rows)
-    if not holed:
-        session.engine.put_state(name, child.head, pack(child))
-
-
-def _forked(session: Session, past: Lineage, start: Lineage, copied: Sequence[Any]) -> Forked:
-    entry = Forked(
-        parent=session.name,
-        parent_digest=past.digest,
-        fork_at=past.head,
-        stand_ins=session.log.stand_ins(r.seq for r in copied if r.erased and r.kind != codec.PRUNED),
-        at=round(session.clock.wall(), 3),
-    )
-    draft = fold(start, start.head + 1, start.digest, "", entry)
-    note = working_set.make_note(draft, session.policy.summary_max_tokens, session.counter) if draft.effects else None
-    return msgspec.structs.replace(entry, note=note)
-
-
-def _known_effects(session: Session, seq: int) -> list[Entry]:
-    """What the parent did after `seq`, as entries of the fork. `turn=-1`: the call stands in no view here."""
-    known: list[Entry] = []
-    renamed: dict[str, str] = {}  # emissions of turns that only the parent has: the fork's own turns will bear these seqs
-    # By kind: a fork below damage is a way out of it, and must not need what lies behind.
-    for _, e in session.log.entries(seq, kinds=EFFECT_KINDS):
-        if isinstance(e, EffectIntended):
-            if not e.keyed and e.turn > seq:
-                renamed[e.key] = f"{session.name}{e.key}"
-            known.append(msgspec.structs.replace(e, key=renamed.get(e.key, e.key), turn=-1))
-        elif isinstance(e, EffectAttached | EffectSettled | EffectResolved):
-            known.append(msgspec.structs.replace(e, key=renamed.get(e.key, e.key)))
-    open_keys = dict.fromkeys(e.key for e in known if isinstance(e, EffectIntended))
-    for e in known:
-        if isinstance(e, EffectSettled | EffectResolved):
-            open_keys.pop(e.key, None)
-    known += [EffectSettled(key=key, attempt=1, state="unknown", why=f"in flight in {session.name!r} at the fork") for key in open_keys]
-    return known

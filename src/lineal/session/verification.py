@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
-from lineal import codec
+from lineal import codec, ranges
 from lineal.engines import Row
-from lineal.entries import CompactionCommitted, Entry, TurnAppended
+from lineal.entries import CompactionCommitted, Entry, Range, Run, TurnAppended
 from lineal.errors import Corrupt, Refused, Unavailable
 from lineal.fold import fold
 from lineal.lineage import Lineage, empty
 from lineal.rules.integrity import AnchorSeen, CompactionVerdict, Finding, Gap, Mismatch, Report, RowSeen, conclude, judge_finding
 from lineal.session.generation import view_digest
-from lineal.session.log import Log, unpack
+from lineal.session.log import Log
+from lineal.session.states import tainted, unpack
 
 if TYPE_CHECKING:
     from lineal.anchor import AnchorFile
@@ -48,6 +49,7 @@ class _Reader:
         self.before: bytes | None = codec.seed(name)
         self.lineage: Lineage | None = empty(name, codec.seed(name).hex())
         self.head = 0
+        self.unswept = False
         # What is only ever behind the log is read before it: others may append while it is read.
         self.states = set(engine.states(name))
         self.anchored = anchor.read().get(name) if anchor else None
@@ -77,7 +79,7 @@ class _Reader:
         """What lies between the row before and this one: nothing, a declared hole, or rows that vanished."""
         seq = self.head + 1
         while seq < row.seq:
-            run = next((r for r in self.log.holes() if r.first <= seq <= r.last), None)
+            run = next((r for r in self._holes() if r.first <= seq <= r.last), None)
             if run is None:
                 ids = tuple(self._lost(seq, row.seq - 1))
                 yield Finding(gap=Gap(seq, row.seq - 1, ids))
@@ -86,6 +88,25 @@ class _Reader:
             inside = row.seq <= run.last
             self.before, self.lineage = (None if inside else bytes.fromhex(run.after)), None
             seq = row.seq if inside else run.last + 1
+
+    def _holes(self) -> list[Run]:
+        """Declared holes; none where what declares them is damaged itself, which is a finding of its own row."""
+        try:
+            return self.log.holes()
+        except (Corrupt, Unavailable):
+            return []
+
+    def _declared(self, seq: int) -> bool:
+        try:
+            return seq in self.log.erased()
+        except (Corrupt, Unavailable):
+            return False
+
+    def _tainted(self) -> tuple[Range, ...]:
+        try:
+            return tainted(self.engine, self.name)
+        except (Corrupt, Unavailable):
+            return ()
 
     def _lost(self, first: int, last: int) -> Iterator[str]:
         """Ids of vanished turns, as far as the newest state remembers them."""
@@ -99,7 +120,7 @@ class _Reader:
         linked = self.before is None or row.digest == codec.link(
             self.before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner
         )
-        declared = gone or (row.erased and row.seq in self.log.erased())
+        declared = gone or (row.erased and self._declared(row.seq))
         expected = self.lineage.generation if self.lineage and not gone else row.generation
         seen = RowSeen(
             row.seq, row.generation, expected, row.size, len(row.body), inner_ok, linked, row.erased, declared, (row.unique or row.kind)
@@ -116,7 +137,7 @@ class _Reader:
 
     def _entry(self, row: Row) -> Entry | None:
         try:
-            return self.log.entry(row)
+            return self.log.look(row)
         except (Corrupt, Unavailable):
             return None
 
@@ -138,10 +159,18 @@ class _Reader:
     def _state(self, row: Row) -> Iterator[Finding]:
         """A materialised state beside this row: it must be what the fold gives, or (behind a hole) it is where the fold goes on."""
         found = self.engine.state(self.name, row.seq)
+        if (found is None or found[0] != row.seq) and row.seq not in self.engine.states(self.name):
+            return  # others removed it since the reading began: it is only an index
         state = unpack(found[1]) if found and found[0] == row.seq else None
-        if state is None or state.digest != row.digest.hex() or (self.lineage is not None and state != self.lineage):
+        ours = state is not None and state.digest == row.digest.hex()
+        if ranges.contains(self._tainted(), row.seq):
+            # Written by one who had not heard of a purge, and cut off before it was taken back; or the purge has not come to it.
+            # Its content may be other than the rows' by now, but what is open shows behind it: the purge is folded there.
+            self.unswept = True
+        elif not ours or (self.lineage is not None and state != self.lineage):
             yield Finding(mismatch=Mismatch(row.generation, "post", row.seq))
-        elif self.lineage is None:
+            return
+        if self.lineage is None and ours:
             self.lineage = state
 
     def _end(self) -> Iterator[Finding]:
@@ -161,7 +190,7 @@ class _Reader:
             return None
         if lineage.in_flight:
             return lineage.in_flight.generation
-        return lineage.generation if lineage.pruning or lineage.purging else None
+        return lineage.generation if lineage.pruning or lineage.purging or self.unswept else None
 
 
 def verify(engine: Engine, name: str, clock: Clock, anchor: AnchorFile | None = None) -> Reports:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lineal.entries import Anchor, Turn
-from lineal.errors import PolicyError, Verdict
+from lineal.errors import PolicyError, Verdict, quoted
 
 SMALL_WINDOW = 4_000  # tokens: a summarizer that reads no more gets short instructions
 
@@ -69,7 +69,7 @@ def window_of(summarizer: Any) -> int | None:
     window = getattr(summarizer, "window", None)
     if window is None or (isinstance(window, int) and not isinstance(window, bool) and window > 0):
         return window
-    raise _refused("window", f"the summarizer's window is {window!r:.60}.", "state it as a whole number of tokens above 0, or leave it out")
+    raise _refused("window", f"the summarizer's window is {quoted(window, 60)}.", "state it as a whole number of tokens above 0, or leave it out")
 
 
 def build_request(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lineal import messages
+from lineal import messages, ranges
 from lineal.codec import PRUNED
 from lineal.entries import (
     CompactionAborted,
@@ -26,6 +26,7 @@ from lineal.entries import (
     Evicted,
     Forked,
     Pinned,
+    PruneBegun,
     PurgeBegun,
     PurgeFinished,
     RolledBack,
@@ -95,6 +96,7 @@ class Model:
         self.ledger: dict[str, str] = {}
         self.beside: dict[int, tuple[dict[str, str], int]] = {0: ({}, 0)}  # seq -> ledger and epoch, which no rollback brings back
         self.may_be_twice: dict[str, bool] = {}
+        self.pruned: list[tuple[int, int]] = []  # what was dropped is no longer known by its id
         self.begun: set[int] = set()
         self.committed: list[int] = []
         self.open: int | None = None
@@ -128,6 +130,7 @@ class Model:
         child.past = {seq: copy.deepcopy(moment) for seq, moment in self.past.items() if seq <= at}
         child.said = {seq: copy.deepcopy(turn) for seq, turn in self.said.items() if seq <= at}
         child.may_be_twice = dict(self.may_be_twice)
+        child.pruned = list(self.pruned)
         child.beside = {seq: copy.deepcopy(beside) for seq, beside in self.beside.items() if seq <= at}
         child._forget_purged(child.now)
         child.committed = [g for g in self.committed if g <= child.now.generation]
@@ -165,11 +168,13 @@ class Model:
                 self._note(entry.note)
             case PurgeBegun():
                 self._purged(entry)
+            case PruneBegun():
+                self.pruned += [(run.first, run.last) for run in entry.runs]
             case PurgeFinished():
                 self._note(entry.note)
 
     def _turn(self, seq: int, e: TurnAppended) -> None:
-        if any(self.said[s].id == e.id for s in self.now.branch):
+        if any(self.said[s].id == e.id and not ranges.contains(self.pruned, s) for s in self.now.branch):
             self.wrong.append(f"turn {e.id!r} stands twice (seq {seq})")
         self.said[seq] = Said(
             seq, e.id, e.author, e.role, e.message, [c.id for c in e.calls], [(r.call, r.final) for r in e.results], e.late
@@ -211,7 +216,7 @@ class Model:
         self.now.generation, self.open = e.generation, None
         self.committed.append(e.generation)
         self._note(e.note)
-        self.wrong += [f"{where}: {sentence}" for sentence in self._misplaced()]
+        self.wrong += [f"{where}: {sentence}" for sentence in self._misplaced({f"g{node.generation}" for node in e.nodes})]
 
     def _broken(self, e: CompactionCommitted, covered: list[Shown], floor: int) -> Iterator[str]:
         """What of R9, R11, R12 and the promises of pins and floor the commit breaks."""
@@ -237,11 +242,14 @@ class Model:
             if unread:
                 yield f"the summarizer never received {unread} (R9)"
 
-    def _misplaced(self) -> Iterator[str]:
-        """Nothing older may stand behind the newest user turn (R12); no turn is stood for twice or shown and stood for (R8)."""
+    def _misplaced(self, made: Collection[str]) -> Iterator[str]:
+        """A commit puts nothing older behind the newest user turn (R12); no turn is stood for twice or shown and stood for (R8).
+
+        `made`: its nodes. An older node may come to stand so, when a user turn behind it is purged.
+        """
         newest = self.newest_user()
         for shown in self.now.view:
-            if newest and shown.what == "node" and shown.place > newest.seq and min(shown.stands_for) < newest.seq:
+            if newest and shown.name in made and shown.place > newest.seq and min(shown.stands_for) < newest.seq:
                 yield f"{shown.name} of older turns stands behind the newest user turn {newest.id} (R12)"
         everywhere = [s for shown in self.now.view for s in ([shown.place] if shown.what == "turn" else shown.stands_for)]
         if len(everywhere) != len(set(everywhere)):

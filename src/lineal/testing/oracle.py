@@ -37,7 +37,9 @@ def unpaired(shown: Iterable[Any]) -> Iterator[str]:
 
 def sizes(session: Session, shown: list[Any]) -> Iterator[str]:
     """The counter measures what is rendered, and nothing else (R25). Derived results are no part of the view's size."""
-    real = [m for m in shown if messages.UNKNOWN_OUTCOME not in str(m.get("content"))]
+    closed = [t.message for t in session.view().turns if messages.UNKNOWN_OUTCOME in str(t.message)]  # by close_calls: said, not derived
+    late = "[lineal: late result"
+    real = [m for m in shown if m in closed or late in str(m.get("content")) or messages.UNKNOWN_OUTCOME not in str(m.get("content"))]
     sizes = [measure(m, session.counter) for m in real]
     counted = (sum(tokens for tokens, _ in sizes), sum(size for _, size in sizes))
     lineage = session.log.lineage

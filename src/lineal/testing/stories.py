@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from lineal import codec
 from lineal.engines import Engine
 from lineal.engines.memory import MemoryEngine
 from lineal.errors import LinealError, Refused
-from lineal.holder import release
+from lineal.holder import Clock, release
 from lineal.policy import Policy
 from lineal.rules.rollback import Checkpoint
 from lineal.session import Session
 from lineal.session.outcomes import Compacted, Plan
 from lineal.store import Store
-from lineal.summarizers import SummaryRequest
-from lineal.testing.faults import FaultyEngine
+from lineal.testing.faults import CHANGES, FaultyEngine
+from lineal.testing.summaries import honest
 
+summarize = honest
 POLICY = Policy(trigger=650, ceiling=900, target=300, floor_turns=2, summary_max_tokens=200)
+Story = Literal["STORY", "SHORT"]  # a story by its name here, for another process
 NAME, FORK, LATER = "agent", "what-if", "what-then"
-CHANGES = ("append", "delete", "put_state", "delete_states", "latch")  # engine calls after which a store may look different
 
 
 # --- what is said ----------------------------------------------------------------------------------------------------
@@ -51,12 +52,6 @@ def result(n: int, text: str = "row of the table; ", pending: bool = False) -> d
     return {**message, "status": "pending"} if pending else message
 
 
-def summarize(request: SummaryRequest) -> str:
-    """An honest summary without any cleverness: it names what it stands for."""
-    named = ", ".join(f"{t.id} of {t.author}" for t in request.turns)
-    return f"Facts from generation {request.generation}: behind lie {named}."[: request.budget * 2]
-
-
 # --- the story -------------------------------------------------------------------------------------------------------
 
 
@@ -71,12 +66,13 @@ class Tale:
     reopen: Callable[[], Engine]
     tell: Callable[[str], None]
     anchor: str | None = None
+    clock: Clock | None = None
     held: dict[str, Any] = field(default_factory=dict)
     store: Store = field(init=False)
     session: Session = field(init=False)
 
     def begin(self) -> None:
-        self.store = Store(self.engine, self.anchor)
+        self.store = Store(self.engine, self.anchor, self.clock)
         self.session = self.store.session(NAME, POLICY, summarize)
 
     def play(self, steps: Sequence[Step]) -> None:
@@ -189,15 +185,15 @@ def _ids(first: int, end: int) -> list[str]:
 # --- what is found ---------------------------------------------------------------------------------------------------
 
 
-def portrait(engine: Engine) -> dict[str, Any]:
+def portrait(engine: Engine, anchor: str | None = None) -> dict[str, Any]:
     """Everything that callers can see in the store, without what differs from run to run (salts, digests, times, request ids).
 
     `seen` is what an agent is shown and may rely on; `log` also tells which entries stand. Reads only.
     """
-    store = Store(engine)
+    store = Store(engine, anchor)
     try:
-        names = store.sessions()
-        return {"seen": {n: _seen(store.session(n, POLICY, summarize)) for n in names}, "log": {n: _log(engine, n) for n in names}}
+        seen = {name: _seen(store.session(name, POLICY, summarize)) for name in store.sessions()}
+        return {"seen": seen, "log": {n: [[r.seq, r.kind, r.erased, r.generation] for r in engine.scan(n)] for n in seen}}
     finally:
         release(store.holder)
 
@@ -221,8 +217,8 @@ def _seen(session: Session) -> Any:
     return codec.from_json(codec.to_json(told))
 
 
-def _log(engine: Engine, name: str) -> Any:
-    return [[row.seq, row.kind, row.erased, row.generation] for row in engine.scan(name)]
+def same(one: dict[str, Any], other: dict[str, Any], exact: bool) -> bool:
+    return one["seen"] == other["seen"] and (not exact or one["log"] == other["log"])
 
 
 @dataclass(frozen=True)
@@ -254,9 +250,9 @@ class Reference:
         if found.at < 0 or found.lost or found.torn:
             return "bad"
         seen = self.portraits[found.at]
-        if _same(seen, self.portraits[self.begin_of(step)], exact):
+        if same(seen, self.portraits[self.begin_of(step)], exact):
             return "old"
-        return "new" if _same(seen, self.portraits[self.ends[step]], exact) else "between"
+        return "new" if same(seen, self.portraits[self.ends[step]], exact) else "between"
 
 
 class _Watched(FaultyEngine):
@@ -275,7 +271,7 @@ class _Watched(FaultyEngine):
         self.portraits.append(self.portraits[-1] if same else portrait(self.engine))
 
 
-class _Lasting(MemoryEngine):
+class Lasting(MemoryEngine):
     """A memory engine that outlives its closing, as a file does."""
 
     def close(self) -> None:
@@ -284,7 +280,7 @@ class _Lasting(MemoryEngine):
 
 def reference(steps: Sequence[Step] = STORY) -> Reference:
     """Play the story on the memory engine and keep what it looks like after every call."""
-    lasting = _Lasting()
+    lasting = Lasting()
     watched, ends = _Watched(lasting), dict[str, int]()
 
     def tell(name: str) -> None:
@@ -309,32 +305,42 @@ class Found:
     at: int
     lost: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
+    opened: bool = True  # whether every session could be read
 
 
-def examine(engine: Engine, whole: Reference, told: Sequence[str], allowed: Sequence[int], exact: bool) -> Found:
-    """Read a store that was cut off, recover it, go on with it. Never raises a `LinealError`: that is a finding too.
+def examine(engine: Engine, whole: Reference, told: Sequence[str], allowed: Sequence[int], exact: bool, anchor: str | None = None) -> Found:
+    """`look`, then recover the store and go on with it. Never raises a `LinealError`: that is a finding too."""
+    found = look(engine, whole, told, allowed, exact, anchor)
+    return replace(found, torn=(*found.torn, *goes_on(engine, anchor))) if found.opened else found
 
-    With `exact` the log must be that of the reference too; without, only what is seen (after an I/O error the session
-    may have written that it failed).
+
+def look(engine: Engine, whole: Reference, told: Sequence[str], allowed: Sequence[int], exact: bool, anchor: str | None = None) -> Found:
+    """Read a store that was cut off. Changes nothing, and raises no `LinealError`.
+
+    With `exact` the log must be that of the reference too; without, only what is seen (after an error the session may have
+    written that it failed). An `anchor` beside the store must agree with it: it may lag, and never leads (R60).
     """
     try:
-        first = portrait(engine)
-        at = _match(first, whole, allowed, exact)
-        lost = () if at >= 0 else tuple(_lost(first, whole, told, exact))
-        torn = [] if at >= 0 else [] if lost else ["the store looks as it never did in the story"]
-        torn += [f"{id} was acknowledged and is not in the ledger" for id in _without_intent(first, told)]
-        torn += list(_goes_on(engine))
-        return Found(at, lost, tuple(torn))
+        first = portrait(engine, anchor)
     except LinealError as error:
-        return Found(-1, torn=(f"{type(error).__name__}: {error}",))
+        return Found(-1, torn=(f"{type(error).__name__}: {error}",), opened=False)
+    at = _match(first, whole, allowed, exact)
+    lost = () if at >= 0 else tuple(_lost(first, whole, told, exact))
+    torn = [] if at >= 0 else [] if lost else ["the store looks as it never did in the story"]
+    torn += [f"{id} was acknowledged and is not in the ledger" for id in _without_intent(first, told)]
+    return Found(at, lost, tuple(torn))
 
 
-def _same(one: dict[str, Any], other: dict[str, Any], exact: bool) -> bool:
-    return one["seen"] == other["seen"] and (not exact or one["log"] == other["log"])
+def goes_on(engine: Engine, anchor: str | None = None) -> Iterator[str]:
+    """Recover every session, append to it, and verify all along: one sentence for each thing that is not right."""
+    try:
+        yield from _goes_on(engine, anchor)
+    except LinealError as error:
+        yield f"{type(error).__name__}: {error}"
 
 
 def _match(found: dict[str, Any], whole: Reference, allowed: Sequence[int], exact: bool) -> int:
-    return next((k for k in allowed if _same(found, whole.portraits[k], exact)), -1)
+    return next((k for k in allowed if same(found, whole.portraits[k], exact)), -1)
 
 
 def _lost(found: dict[str, Any], whole: Reference, told: Sequence[str], exact: bool) -> Iterator[str]:
@@ -349,9 +355,8 @@ def _without_intent(found: dict[str, Any], told: Sequence[str]) -> list[str]:
     return [name for name in told if name.startswith("intent:") and name.removeprefix("intent:") not in keys]
 
 
-def _goes_on(engine: Engine) -> Iterator[str]:
-    """Recover every session, append to it, and verify all along: one sentence for each thing that is not right."""
-    store = Store(engine)
+def _goes_on(engine: Engine, anchor: str | None) -> Iterator[str]:
+    store = Store(engine, anchor)
     for name in store.sessions():
         session = store.session(name, POLICY, summarize)
         yield from _unsound(session, "after the fault", in_progress_is_sound=True)

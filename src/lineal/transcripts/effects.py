@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import translate
 from functools import cache
+from itertools import islice
 from typing import Any, Literal
 
 from lineal.errors import PolicyError, Verdict
@@ -126,7 +128,7 @@ def _command_line(arguments: Any) -> str:
     if isinstance(arguments, str):
         try:
             parsed = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return arguments
         return _command_line(parsed) if isinstance(parsed, dict) else arguments
     if isinstance(arguments, dict):
@@ -139,19 +141,19 @@ def _command_line(arguments: Any) -> str:
 
 def _commands(line: str) -> Iterator[str]:
     for segment in _segments(line):
-        words = segment.split()
+        words = deque(segment.split())
         after_wrapper = False
         while words and (words[0] in _WRAPPERS or _assigns(words[0]) or (after_wrapper and _option(words[0]))):
-            word = words.pop(0)
+            word = words.popleft()
             after_wrapper = after_wrapper or word in _WRAPPERS
             if words and word in _TAKES_VALUE:
-                words.pop(0)
+                words.popleft()
         if not words:
             continue
         words[0] = words[0].lstrip("({")
         yield " ".join(words)
         if words[0].startswith("/"):
-            yield " ".join([words[0].rpartition("/")[2], *words[1:]])
+            yield " ".join([words[0].rpartition("/")[2], *islice(words, 1, None)])
 
 
 def _assigns(word: str) -> bool:

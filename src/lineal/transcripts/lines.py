@@ -17,18 +17,23 @@ top: an object *inside* a torn record does not pass for one.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from lineal import codec
 from lineal.errors import Unavailable
 from lineal.transcripts.records import Damage, Tally
 
 MAX_LINE = 64 * 1024 * 1024
 KEPT_OF_LONG_LINE = 64 * 1024
 MAX_STARTS = 2_000
+MAX_WORK = 16  # times the length of a torn line that is read over in search of whole records in it
 _BLANK = " \t\r\n"
 _START = re.compile(r"\{\s*\"")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
@@ -75,18 +80,34 @@ def whole(text: str, at: int) -> tuple[Any, int]:
     except RecursionError as e:
         raise ValueError("nested too deeply") from e
     except json.JSONDecodeError as e:
-        raise ValueError(f"{e.msg} at character {e.pos - at}") from e
+        raise Torn(f"{e.msg} at character {e.pos - at}", e.pos) from e
     if _NOT_UTF8.search(text, at, end):
-        raise ValueError("not UTF-8")
+        raise Torn("not UTF-8", end)
+    if text.count("[", at, end) + text.count("{", at, end) > codec.ENTRY_DEPTH and codec.deeper_than(codec.ENTRY_DEPTH, value):
+        raise Torn("nested too deeply", end)
     return value, end
 
 
+class Torn(ValueError):
+    """No whole value; `at` says how far it was read."""
+
+    def __init__(self, why: str, at: int):
+        super().__init__(why)
+        self.at = at
+
+
 def opened(path: Path) -> BinaryIO:
-    """The file, open for reading. Raises `Unavailable` for what is missing, a directory, or not readable."""
+    """The file, open for reading. Raises `Unavailable` for what is missing, no file (a directory, a pipe), or not readable."""
+    asked = f"cannot read the transcript {str(path)!r}"
     try:
-        return path.open("rb")
-    except OSError as e:
-        raise Unavailable(f"cannot read the transcript {str(path)!r}", e, "name a readable file") from e
+        # Not waiting for a pipe's other end: a transcript is read more than once, and a pipe cannot be.
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    except (OSError, ValueError) as e:  # a text that no path can be is a ValueError
+        raise Unavailable(asked, e, "name a readable file") from e
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise Unavailable(asked, "it is no file", "save it to a file first")
+    return file
 
 
 def scan(path: Path, is_record: IsRecord, tally: Tally) -> Iterator[Found | Damage]:
@@ -127,8 +148,10 @@ def split(raw: bytes, line: int, offset: int, is_record: IsRecord, tally: Tally)
     head, at = _heads(text, start, end)
     tail, torn_end = _tails(text, at, end, is_record)
     found = [*head, *tail]
+    counted, passed = 0, offset  # character `counted` of the line stands at byte `passed` of the file
     for place, (begin, stop, value) in enumerate(found):
-        piece = Found(line, place, offset + len(encode(text[:begin])), value, encode(text[begin:stop]))
+        counted, passed = begin, passed + len(encode(text[counted:begin]))
+        piece = Found(line, place, passed, value, encode(text[begin:stop]))
         if is_record(value):
             yield piece
         else:
@@ -169,15 +192,22 @@ def _tails(text: str, at: int, end: int, is_record: IsRecord) -> tuple[list[Span
     """Whole records that end the line behind torn bytes, first to last, and where the torn bytes end."""
     found: list[Span] = []
     torn_end = len(text.rstrip("\r\n"))
-    starts = [m.start() for m in _START.finditer(text, at, end)][-MAX_STARTS:]
-    while starts and text[end - 1] == "}":
+    if at >= end or text[end - 1] != "}":
+        return found, torn_end
+    starts = deque((m.start() for m in _START.finditer(text, at, end)), MAX_STARTS)
+    work = MAX_WORK * len(text)
+    while starts and text[end - 1] == "}" and work > 0:
         start = starts.pop()
         if start >= end:
             continue
         try:
             value, after = whole(text, start)
+        except Torn as e:
+            work -= e.at - start
+            continue
         except ValueError:
             continue
+        work -= after - start
         if after == end and is_record(value):
             found.append((start, after, value))
             torn_end, end = start, _trim(text, at, start)[1]

@@ -31,6 +31,7 @@ from lineal.transcripts.records import NOWHERE, Damage, Ids, Item, Record, Tally
 NAME = "openai_chat"
 _AUTHORS = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "tool"}
 _LOOKED_AT = 8
+MAX_DOCUMENT = 1 << 28  # bytes of a JSON file that is no JSONL: it is read whole
 Normalise = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
@@ -123,7 +124,7 @@ def _record(line: int, message: dict[str, Any], ids: Ids, place: int = 0, at: fl
 
 def _listed(line: int, given: Any, normalise: Normalise, ids: Ids, tally: Tally) -> Iterator[Item]:
     try:
-        message = normalise(given)
+        message = normalise(given) if isinstance(given, dict) else {}
         whole = message is None or is_record(message)
     except (KeyError, TypeError, ValueError, AttributeError):
         message, whole = None, False
@@ -167,7 +168,12 @@ def document(path: Path) -> list[Found | Damage] | None:
             return None
         file.seek(0)
         try:
-            text = lines.decode(file.read())
+            data = file.read(MAX_DOCUMENT + 1)
+            if len(data) > MAX_DOCUMENT and start == b"{":
+                return None  # so large a file is lines, if it is anything
+            if len(data) > MAX_DOCUMENT:
+                raise Unavailable(f"transcript {str(path)!r}", f"a JSON document above {MAX_DOCUMENT:,} bytes", "write it as JSON lines")
+            text = lines.decode(data)
         except OSError as e:
             raise Unavailable(f"cannot read on in the transcript {str(path)!r}", e, "check the disk, then read again") from e
     return list(_elements(text)) if start == b"[" else _object(text)
@@ -236,7 +242,12 @@ def _chats(path: Path, found: list[Found]) -> list[_Chat]:
         return [_Chat(_name(v), v["traj"]) for v in values if isinstance(v.get("traj"), list)]
     if "simulations" in values[0]:
         policy = _policy(values[0])
-        return [_Chat(_name(s), s["messages"], policy, _from_tau2) for s in values[0]["simulations"] if isinstance(s.get("messages"), list)]
+        listed = values[0]["simulations"] if isinstance(values[0]["simulations"], list) else []
+        return [
+            _Chat(_name(s), s["messages"], policy, _from_tau2)
+            for s in listed
+            if isinstance(s, dict) and isinstance(s.get("messages"), list)
+        ]
     if isinstance(values[0].get("messages"), list):
         return [_Chat(path.stem, v["messages"]) for v in values if isinstance(v.get("messages"), list)]
     return [_Chat(path.stem, values)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -87,15 +88,16 @@ def epoch(value: Any) -> float | None:
     """Seconds since 1970 of an ISO time (UTC unless it says otherwise), of seconds, or of milliseconds."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
-        return value / 1000 if value > 1e11 else float(value)
-    if not isinstance(value, str):
-        return None
     try:
+        if isinstance(value, int | float):
+            seconds = value / 1000 if value > 1e11 else float(value)
+            return seconds if math.isfinite(seconds) else None
+        if not isinstance(value, str):
+            return None
         time = datetime.fromisoformat(value)
-    except ValueError:
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def text_of(content: Any) -> str:

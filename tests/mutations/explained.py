@@ -1,0 +1,1 @@
+EXPLAINED: dict[str, str] = {}
