@@ -35,9 +35,10 @@ class Struct(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Entry(Struct, frozen=True, tag_field="kind", kw_only=True):
-    """Something that stands in a log."""
+    """Something that stands in a log. `before`: in each of its chains (`lineage.chains_of`), the seq of the entry before it, 0 if none."""
 
     at: float = 0.0
+    before: tuple[int, ...] = ()
 
 
 # --- values inside entries -------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ Invariants, asserted after every step:
 | L3 | no seq is in two nodes' ranges |
 | L4 | `generation <= last_generation`; a compaction in flight has a generation above every committed one |
 | L5 | the watermark never falls |
+| L6 | an entry that names the one before it in a chain names the newest of that chain |
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from lineal.entries import (
     Unpinned,
     Usage,
 )
-from lineal.lineage import Done, InFlight, Item, Lineage, OpenEffect, TurnItem, calibrated, from_state, place
+from lineal.lineage import Done, InFlight, Item, Lineage, OpenEffect, TurnItem, calibrated, chains_of, from_state, place
 
 CALIBRATION_FROM = 4_096  # counted tokens: below this a difference is fixed overhead (tools, framing), above it a factor
 FACTOR_MAX = 3.0
@@ -69,7 +70,21 @@ def fold(before: Lineage, seq: int, digest: str, inner: str, entry: Entry) -> Li
         raise AssertionError(f"a {type(entry).__name__} at {seq} that no step understands: {e}") from e
     assert after.generation <= after.last_generation, f"L4 at {seq}"
     assert after.watermark >= before.watermark, f"L5 at {seq}"
-    return after
+    return _chained(before, after, entry)
+
+
+def _chained(before: Lineage, after: Lineage, entry: Entry) -> Lineage:
+    """Chains go on through rollbacks. Entries of a version that did not link them stand in none."""
+    names = chains_of(entry) if entry.before else ()
+    assert entry.before == links(before, names), f"L6: entry {after.head} names {entry.before} before it, not {links(before, names)}"
+    if not names and after.chains is before.chains:
+        return after
+    return _replace(after, chains={**before.chains, **dict.fromkeys(names, after.head)})
+
+
+def links(lineage: Lineage, chains: Iterable[str]) -> tuple[int, ...]:
+    """What the next entry that stands in these chains must name as `before`."""
+    return tuple(lineage.chains.get(name, 0) for name in chains)
 
 
 def check_items(items: tuple[Item, ...]) -> None:

@@ -5,12 +5,29 @@ The state is bounded by the view, not by history: coverage is kept as seq ranges
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from lineal.entries import Anchor, Call, Lease, Node, Note, Pin, Range, Result, Struct
+from lineal.entries import (
+    Anchor,
+    Call,
+    CheckpointTaken,
+    EffectAttached,
+    EffectIntended,
+    EffectResolved,
+    EffectSettled,
+    Entry,
+    Lease,
+    Node,
+    Note,
+    Pin,
+    Range,
+    Result,
+    Struct,
+)
 
 
 class TurnItem(Struct, frozen=True, tag_field="item", tag="turn"):
@@ -80,7 +97,8 @@ class Done(Struct, frozen=True):
 class Lineage(Struct, frozen=True):
     """The working memory at one seq. Immutable; `items` is the view in the order it is shown.
 
-    `promised`: seqs of pinned turns that came along when a rollback left the rest of their branch behind.
+    `promised`: seqs of pinned turns that came along when a rollback left the rest of their branch behind. `chains`: the seq of
+    the newest entry of each chain; no rollback sets one back.
     """
 
     session: str
@@ -116,6 +134,7 @@ class Lineage(Struct, frozen=True):
     pruning: int = 0
     purging: int = 0
     policy: dict[str, Any] = {}
+    chains: dict[str, int] = {}
 
     @property
     def turns(self) -> tuple[TurnItem, ...]:
@@ -152,6 +171,35 @@ class Lineage(Struct, frozen=True):
         """
         first = min([*(t.seq for t in self.turns), *(a for n in self.nodes for a, _ in n.ranges)], default=seq)
         return self.on_branch(seq) and not any(a <= max(seq, first) <= b for n in self.nodes for a, b in n.ranges)
+
+
+def chains_of(entry: Entry) -> tuple[str, ...]:
+    """The chains that the entry stands in. An entry names the one before it in each, so that a lookup that finds nothing can be
+    held against the log: what was taken out of the store, or lost by an index, is not taken for what never was.
+
+    A chain holds what falls into one of 256 buckets, so that it is short without being a second index.
+    """
+    match entry:
+        case EffectIntended():
+            return effect_chain(entry.key), call_chain(entry.tool, entry.arguments)
+        case EffectAttached() | EffectSettled() | EffectResolved():
+            return (effect_chain(entry.key),)
+        case CheckpointTaken():
+            return ("checkpoint",)
+        case _:
+            return ()
+
+
+def effect_chain(key: str) -> str:
+    return f"effect:{_bucket(key)}"
+
+
+def call_chain(tool: str, arguments: str) -> str:
+    return f"call:{_bucket(f'{tool}:{arguments}')}"
+
+
+def _bucket(text: str) -> str:
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')) & 0xFF:02x}"
 
 
 def empty(session: str, digest: str) -> Lineage:

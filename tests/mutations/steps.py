@@ -38,7 +38,8 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                 raise LookupError(f"{step.file}: {text.count(step.old)} places read {step.old!r}; correct the table of steps ({step.what})")
             start = text.index(step.old)
             end = start + len(step.old)
-            where = enclosing(inside, start, end)
+            first = start + len(step.old) - len(step.old.lstrip())
+            where = enclosing(inside, first, first + 1)
             if not where and not step.tests:
                 raise LookupError(f"{step.file}: {step.what!r} stands in no function; say which tests know of it")
             yield Mutant(f"{protocol}: {step.what}", protocol, step.row, step.file, start, end, step.new, where, tests=step.tests)
@@ -236,7 +237,7 @@ _effects = (
     Step(EFFECTS, "a clean refusal of the tool counts as unknown", "if isinstance(error, NoEffect):", "if False:", DOES),
     Step(EFFECTS, "who cannot say that it is unknown is taken for at work", "                give_up(self._held)\n", "                pass\n", DOES),
     Step(EFFECTS, "a settlement is not written", "        self._session.log.write(decide)\n        self.pending", "        self.pending", SETTLE),
-    Step(EFFECTS, "an effect may be settled twice", "    def _write(self, state: Literal[\"done\", \"no_effect\", \"unknown\"], outcome: Any, why: str) -> None:\n        self._refuse_unless_pending()\n", "    def _write(self, state: Literal[\"done\", \"no_effect\", \"unknown\"], outcome: Any, why: str) -> None:\n", SETTLE),
+    Step(EFFECTS, "an effect may be settled twice", "        self._refuse_unless_pending()\n        entry = EffectSettled(", "        entry = EffectSettled(", SETTLE),
     Step(EFFECTS, "a settled effect is made unknown again", "if stands and (state == \"unknown\" or state == \"no_effect\" and open_now is not None) else [entry]", "if False else [entry]", SETTLE),
     Step(EFFECTS, "an older attempt's *no effect* closes the newer one", "if stands and (state == \"unknown\" or state == \"no_effect\" and open_now is not None) else [entry]", "if stands and state == \"unknown\" else [entry]", SETTLE),
     Step(EFFECTS, "an outcome that JSON cannot hold is lost", "        return {\"repr\": quoted(value, 10_000)}\n", "        return None\n", SETTLE),

@@ -24,7 +24,7 @@ from lineal import codec
 from lineal.entries import EffectAttached, EffectIntended, EffectResolved, EffectSettled, Entry, Lease
 from lineal.errors import Corrupt, KeyConflict, PolicyError, Refused, UnsafeEffectError, Verdict, quoted
 from lineal.holder import alive, describe, give_up, lease
-from lineal.lineage import Lineage
+from lineal.lineage import Lineage, call_chain, effect_chain
 from lineal.rules import emission
 from lineal.session.outcomes import LedgerRow
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 ANSWERED = ("recorded", "compensated", "look_alike")  # reasons that come with an outcome from the ledger
+LOOKALIKES = 20  # equal calls made before that are looked at, newest first
 EFFECT_KINDS = ("effect_intended", "effect_attached", "effect_settled", "effect_resolved")
 
 
@@ -245,7 +246,11 @@ def _facts(session: Session, lineage: Lineage, known: LedgerRow | None, effect: 
 def _lookalike(session: Session, lineage: Lineage, effect: Effect, digest: str, key: str) -> Verdict | None:
     """The verdict on equal calls made before under other emissions: the newest settled one, and each unsettled one."""
     first: Verdict | None = None
-    for row, entry in session.log.find(codec.lookalike_key(effect.tool, digest), 20):
+    asked = codec.lookalike_key(effect.tool, digest)
+    alike = session.log.find(asked, LOOKALIKES)
+    since = alike[-1][0].seq if len(alike) == LOOKALIKES else 0
+    session.log.refuse_unless_all(lineage, asked, call_chain(effect.tool, digest), {row.seq: e for row, e in alike}, since)
+    for row, entry in alike:
         if not isinstance(entry, EffectIntended) or entry.key == key:
             continue
         earlier = row_of(session, lineage, entry.key)
@@ -302,11 +307,12 @@ def _place(session: Session, lineage: Lineage, effect: Effect, digest: str) -> t
 
 def row_of(session: Session, lineage: Lineage, key: str) -> LedgerRow | None:
     """The ledger's row for a key, found without a scan."""
-    found = [(row.seq, entry) for row, entry in reversed(session.log.find(f"effect:{key}"))]
-    rows = list(_rows(found))
+    found = {row.seq: entry for row, entry in reversed(session.log.find(f"effect:{key}"))}
+    begun = next((seq for seq, e in found.items() if isinstance(e, EffectIntended) and e.attempt == 1), 0)
+    session.log.refuse_unless_all(lineage, f"effect:{key}", effect_chain(key), found, begun)
+    rows = list(_rows([*found.items()]))
     known = {**{d.key: d.seq for d in lineage.done}, **{e.key: e.seq for e in lineage.effects}}
-    if not rows and (lost := known.get(key)):
-        # An index that lost it must not pass for "nothing was sent".
+    if not rows and (lost := known.get(key)):  # of a version that did not chain them
         raise Corrupt(session.name, lost, f"the entries of effect {key!r}", "none under its key", "damaged index")
     return present(session, lineage, rows[0]) if rows else None
 

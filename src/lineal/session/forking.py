@@ -12,9 +12,10 @@ import msgspec
 from lineal import codec, working_set
 from lineal.engines import Row
 from lineal.entries import EffectAttached, EffectIntended, EffectResolved, EffectSettled, Entry, Forked
-from lineal.errors import Refused, Verdict
+from lineal.errors import Corrupt, Refused, Verdict
 from lineal.fold import fold as folded
-from lineal.lineage import Lineage
+from lineal.fold import links
+from lineal.lineage import Lineage, chains_of
 from lineal.rules.rollback import Checkpoint
 from lineal.session import removal, states
 from lineal.session.effects import EFFECT_KINDS
@@ -74,9 +75,9 @@ def _rows(session: Session, name: str, lineage: Lineage, at: Checkpoint | int | 
     copied = codec.relink(session.engine.scan(session.name, 0, seq), codec.seed(name), seq)
     end = copied[-1].digest if copied else codec.seed(name)
     start = msgspec.structs.replace(past, session=name, digest=end.hex())
-    entries: list[Entry] = [_forked(session, past, start, copied), *_known_effects(session, seq)]
     child, rows = start, list(copied)
-    for entry in entries:
+    for entry in (_forked(session, past, start, copied), *_known_effects(session, lineage, seq)):
+        entry = msgspec.structs.replace(entry, before=links(child, chains_of(entry)))
         row = codec.seal(bytes.fromhex(child.digest), child.head + 1, child.generation, entry, os.urandom(codec.SALT_BYTES), child.branch)
         child = folded(child, row.seq, row.digest.hex(), row.inner.hex(), entry)
         rows.append(row)
@@ -96,12 +97,23 @@ def _forked(session: Session, past: Lineage, start: Lineage, copied: Sequence[An
     return msgspec.structs.replace(entry, note=note)
 
 
-def _known_effects(session: Session, seq: int) -> list[Entry]:
+def _done_since(session: Session, lineage: Lineage, seq: int) -> list[Entry]:
+    """The parent's entries of effects behind `seq`. Raises `Corrupt` where one is gone: the fork would do that effect again.
+
+    By kind: a fork below damage is a way out of it, and must not need what else lies behind.
+    """
+    found = {row.seq: e for row, e in session.log.entries(seq, kinds=EFFECT_KINDS)}
+    newest = (s for chain, s in lineage.chains.items() if chain != "checkpoint")
+    if lost := sorted(s for s in {*newest, *(s for e in found.values() for s in e.before)} if s > seq and s not in found):
+        raise Corrupt(session.name, lost[0], f"the entry of an effect at seq {lost[0]}", "none", "missing entries, phantom deletion")
+    return list(found.values())
+
+
+def _known_effects(session: Session, lineage: Lineage, seq: int) -> list[Entry]:
     """What the parent did after `seq`, as entries of the fork. `turn=-1`: the call stands in no view here."""
     known: list[Entry] = []
     renamed: dict[str, str] = {}  # emissions of turns that only the parent has: the fork's own turns will bear these seqs
-    # By kind: a fork below damage is a way out of it, and must not need what lies behind.
-    for _, e in session.log.entries(seq, kinds=EFFECT_KINDS):
+    for e in _done_since(session, lineage, seq):
         if isinstance(e, EffectIntended):
             if not e.keyed and e.turn > seq:
                 renamed[e.key] = f"{session.name}{e.key}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -28,9 +28,9 @@ from lineal.anchor import AnchorFile
 from lineal.engines import Duplicate, Engine, Row
 from lineal.entries import Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
 from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
-from lineal.fold import fold
+from lineal.fold import fold, links
 from lineal.holder import Clock
-from lineal.lineage import Lineage, empty
+from lineal.lineage import Lineage, chains_of, empty
 from lineal.session import states
 from lineal.session.states import pack, unpack
 
@@ -150,6 +150,20 @@ class Log:
     def find(self, key: str, limit: int | None = None) -> list[tuple[Row, Entry]]:
         """Entries that carry a lookup key, newest first, without a scan; each with its link to the row before it checked."""
         return [(row, self._linked(row)) for row in self.engine.find(self.session, key, limit)]
+
+    def refuse_unless_all(self, lineage: Lineage, key: str, chain: str, found: Mapping[int, Entry], since: int = 0) -> None:
+        """Raise `Corrupt` unless `found` (by seq) has every entry behind seq `since` that carries `key`, which stands in `chain`.
+
+        The chain is walked from its newest entry: a row that was taken out breaks it, one that the index lost is met in it.
+        """
+        seq = lineage.chains.get(chain, 0)
+        while seq > since:
+            entry = found[seq] if seq in found else next((e for _, e in self.entries(seq - 1, seq)), None)
+            if entry is None or chain not in (names := chains_of(entry)) or not entry.before:
+                return  # it was pruned: what stood before it is not known any more, and was free to go too
+            if seq not in found and key in codec.keys_of(entry, 0)[1]:
+                raise self._damage(Corrupt(self.session, seq, f"this entry under {key!r}", "none", "damaged index"))
+            seq = entry.before[names.index(chain)]
 
     def _linked(self, row: Row) -> Entry:
         before = self.digest_at(row.seq - 1)
@@ -301,7 +315,7 @@ class Log:
     def _append(self, entries: Sequence[Entry]) -> tuple[Lineage, list[Row]]:
         lineage, rows, now = self.lineage, [], self.clock.wall()
         for entry in entries:
-            stamped = msgspec.structs.replace(entry, at=round(now, 3))
+            stamped = msgspec.structs.replace(entry, at=round(now, 3), before=links(lineage, chains_of(entry)))
             before = bytes.fromhex(lineage.digest)
             row = codec.seal(before, lineage.head + 1, lineage.generation, stamped, os.urandom(codec.SALT_BYTES), lineage.branch)
             lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), stamped)

@@ -90,7 +90,14 @@ def _checkpoint_at(seq: int, e: CheckpointTaken) -> Checkpoint:
 
 def checkpoints(session: Session) -> list[Checkpoint]:
     """All that are retained, newest first."""
-    return [_checkpoint_at(row.seq, e) for row, e in session.log.find("checkpoint") if isinstance(e, CheckpointTaken)]
+    return [_checkpoint_at(seq, e) for seq, e in _taken(session)]
+
+
+def _taken(session: Session) -> Iterator[tuple[int, CheckpointTaken]]:
+    """Newest first. One that is not there any more must have been pruned: an older one of its label is no substitute."""
+    found = {row.seq: e for row, e in session.log.find("checkpoint")}
+    session.log.refuse_unless_all(session.log.lineage, "checkpoint", "checkpoint", found)
+    return ((seq, e) for seq, e in found.items() if isinstance(e, CheckpointTaken))
 
 
 # --- recovery ----------------------------------------------------------------------------------------------------------
@@ -164,11 +171,10 @@ def recovery_facts(session: Session, lineage: Lineage) -> RecoveryFacts:
 
 def candidates(session: Session) -> Iterator[Candidate]:
     """Every retained checkpoint as recovery sees it, newest first: is its state still what its digest says?"""
-    for row, entry in session.log.find("checkpoint"):
-        if isinstance(entry, CheckpointTaken):
-            state = session.engine.state(session.name, row.seq - 1)
-            sound = state is not None and state[0] == row.seq - 1 and state[1][:32].hex() == entry.state_digest
-            yield Candidate(entry.id, row.seq, entry.in_flight, sound)
+    for seq, entry in _taken(session):
+        state = session.engine.state(session.name, seq - 1)
+        sound = state is not None and state[0] == seq - 1 and state[1][:32].hex() == entry.state_digest
+        yield Candidate(entry.id, seq, entry.in_flight, sound)
 
 
 # --- rollback ----------------------------------------------------------------------------------------------------------

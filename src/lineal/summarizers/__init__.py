@@ -69,7 +69,9 @@ def window_of(summarizer: Any) -> int | None:
     window = getattr(summarizer, "window", None)
     if window is None or (isinstance(window, int) and not isinstance(window, bool) and window > 0):
         return window
-    raise _refused("window", f"the summarizer's window is {quoted(window, 60)}.", "state it as a whole number of tokens above 0, or leave it out")
+    raise _refused(
+        "window", f"the summarizer's window is {quoted(window, 60)}.", "state it as a whole number of tokens above 0, or leave it out"
+    )
 
 
 def build_request(
