@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: run test check bench docs clean
+.PHONY: run test check bench docs proof simulate mutants clean
 
 run: $(READY)  ## the demo: an agent killed three times, and what its memory says then
 	$(BIN)/lineal demo $(TRANSCRIPT)
@@ -16,6 +16,13 @@ test: $(READY)  ## all tests, style and types
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 check: test
+
+proof: $(READY)  ## every campaign of faults, as one table (minutes; SCALE=4 for longer)
+	$(BIN)/python -m lineal.testing prove --scale $(or $(SCALE),1)
+
+simulate: $(READY)  ## the deterministic simulation, SEEDS=n of it, on both engines
+	$(BIN)/python -m lineal.testing simulate --seeds $(or $(SEEDS),2000)
+	$(BIN)/python -m lineal.testing simulate --seeds $(or $(SQLITE_SEEDS),200) --engine sqlite
 
 bench: $(READY)  ## ratios against the bare engine, on this machine
 	$(BIN)/python bench/append.py

@@ -41,7 +41,7 @@ from lineal.entries import (
     Unpinned,
     Usage,
 )
-from lineal.fold import _STEPS, CALIBRATION_FROM, DONE_NOTED, FACTOR_MAX, check_items, fold
+from lineal.fold import _STEPS, CALIBRATION_FROM, DONE_NOTED, FACTOR_MAX, OUTCOME_CHARS, check_items, fold
 from lineal.lineage import Lineage, TurnItem, empty, to_state
 
 LEASE = Lease(Holder("token"), 100.0, 50.0)
@@ -177,7 +177,7 @@ def test_a_commit_puts_the_node_where_the_covered_turns_stood() -> None:
     assert shown(lineage) == ["g1", "note", "u2", "a2", "a3"]
     assert (lineage.generation, lineage.covered_through, lineage.committed_at, lineage.in_flight) == (1, 2, 7, None)
     assert lineage.anchors == anchors
-    assert (lineage.changed_at, lineage.committed_changed_at) == (6, 6)
+    assert (lineage.changed_at, lineage.committed_changed_at) == (6, 5), "what was said meanwhile is a change since"
 
 
 def test_a_later_generation_takes_the_place_of_the_one_before_and_of_its_note() -> None:
@@ -187,6 +187,14 @@ def test_a_later_generation_takes_the_place_of_the_one_before_and_of_its_note() 
     lineage = told(*THREE, first, turn("a2", "assistant"), second)
     assert shown(lineage) == ["g2", "note", "a2"]
     assert (lineage.generation, lineage.covered_through) == (2, 3)
+
+
+def test_covered_through_is_the_last_turn_of_all_and_never_falls() -> None:
+    """A later pass may cover the older side of the newest user turn, and an entry may bring more than one node."""
+    behind = told(*THREE, turn("a2", "assistant"), committed(covered=("a2",), ranges=((4, 4),)))
+    assert told(committed(2, covered=("u1", "a1"), ranges=((1, 2),)), on=behind).covered_through == 4
+    nodes = (Node("summary", 1, ((1, 1),), 1, 4, 12, text="first"), Node("summary", 1, ((3, 3),), 1, 4, 12, text="second"))
+    assert told(*THREE, committed(nodes=nodes)).covered_through == 3
 
 
 def test_a_spill_is_a_generation_but_no_barrier_for_recovery() -> None:
@@ -273,6 +281,12 @@ def test_an_unknown_outcome_stays_open_with_its_reason_and_handle() -> None:
     assert told(settled(key="never", state="unknown")).effects == ()
 
 
+def test_the_watermark_stays_at_the_newest_whatever_is_settled_after_it() -> None:
+    """L5, R51."""
+    lineage = told(intended("older"), intended("newer"), settled("newer"), settled("older"))
+    assert lineage.watermark == 2 and [d.key for d in lineage.done] == ["newer", "older"]
+
+
 def test_a_new_attempt_takes_the_place_of_the_one_before() -> None:
     lineage = told(intended(), settled(state="unknown"), intended(attempt=2))
     assert [(e.attempt, e.state) for e in lineage.effects] == [(2, "intended")]
@@ -293,6 +307,13 @@ def test_the_state_holds_a_bounded_number_of_settled_effects() -> None:
     lineage = told(*many)
     assert [d.key for d in lineage.done] == [f"k{n}" for n in range(5, DONE_NOTED + 5)]
     assert max(len(d.outcome) for d in lineage.done) < 200
+
+
+def test_an_outcome_is_told_whole_up_to_its_limit() -> None:
+    whole = told(intended(), settled(outcome="x" * OUTCOME_CHARS)).done[0].outcome
+    assert whole == "x" * OUTCOME_CHARS
+    cut = told(intended(), settled(outcome="x" * (OUTCOME_CHARS + 1))).done[0].outcome
+    assert len(cut) == OUTCOME_CHARS and cut.endswith("…")
 
 
 # --- going back, forking -------------------------------------------------------------------------------------------------
@@ -388,6 +409,13 @@ def test_a_purge_takes_the_content_out_of_everything_that_is_shown() -> None:
     assert (after.epoch, after.in_flight, [d.key for d in after.done]) == (1, None, ["k"])
     finished = told(PurgeFinished(begun=after.head, note=Note(after.head + 1, "fresh", 1, 3)), on=after)
     assert shown(finished) == ["g1", "u2", "a2", "note"] and finished.purging == 0
+
+
+def test_a_purge_takes_the_reasons_of_its_own_effects_only() -> None:
+    """R54."""
+    before = told(*THREE, intended("a"), intended("b"), settled("a", "unknown", why="secret"), settled("b", "unknown", why="timed out"))
+    entry = PurgeBegun(turns=("u1",), stand_ins={}, generations=(), checkpoints=(), seqs=(1,), effects=("a",))
+    assert {e.key: e.why for e in told(entry, on=before).effects} == {"a": "", "b": "timed out"}
 
 
 def test_a_foreign_annotation_changes_nothing_but_the_head() -> None:

@@ -158,7 +158,7 @@ def _committed(old: Lineage, seq: int, inner: str, e: CompactionCommitted) -> Li
         anchors=e.anchors,
         ineffective=e.ineffective,
         suspended=old.suspended and not e.lossy,
-        committed_changed_at=0 if e.more else old.changed_at,
+        committed_changed_at=0 if e.more else min(old.changed_at, old.in_flight.seq if old.in_flight else old.changed_at),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
-from lineal.anchor import AnchorFile
+from lineal.anchor import AnchorPlace, HeadAnchor, anchor_at
 from lineal.engines import Engine, open_engine
 from lineal.entries import CompactionCommitted, Turn
 from lineal.errors import PolicyError, Refused, Unavailable, Verdict
@@ -23,14 +23,15 @@ from lineal.tokens import Counter, counter
 
 def connect(
     url: str | os.PathLike[str],
-    anchor: str | os.PathLike[str] | None = None,
+    anchor: str | os.PathLike[str] | AnchorPlace | None = None,
     create: bool = True,
     clock: Clock | None = None,
 ) -> Store:
     """Open a store: a file path or `sqlite:///path`, `memory:`, or the scheme of an installed engine.
 
-    `anchor` names a file outside the data file that remembers each head (R60). Raises `Unavailable` (cannot be opened,
-    or absent with `create=False`) or `Corrupt` (is no sound store). The file is then left as it was.
+    `anchor` names a file outside the data file that remembers each head (R60), or is an `AnchorPlace` of your own. Raises
+    `Unavailable` (cannot be opened, or absent with `create=False`) or `Corrupt` (is no sound store). The file is then left
+    as it was.
     """
     return Store(open_engine(os.fspath(url), create), anchor, clock)
 
@@ -38,11 +39,16 @@ def connect(
 class Store:
     """Sessions in one engine. A context manager; closing ends its claims (leases) at once."""
 
-    def __init__(self, engine: Engine, anchor: str | os.PathLike[str] | None = None, clock: Clock | None = None):
+    def __init__(
+        self,
+        engine: Engine,
+        anchor: str | os.PathLike[str] | AnchorPlace | HeadAnchor | None = None,
+        clock: Clock | None = None,
+    ):
         self.engine = engine
         self.clock: Clock = clock or SystemClock()
         self.holder = new_holder()
-        self.anchor = AnchorFile(anchor) if anchor else None
+        self.anchor = anchor_at(anchor)
         self.opened = self.clock.wall()
         self._closed = False
 

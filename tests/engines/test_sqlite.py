@@ -20,9 +20,9 @@ from lineal.engines import Row, open_engine
 from lineal.engines import sqlite as module
 from lineal.engines.sqlite import SqliteEngine
 from lineal.errors import Conflict, Corrupt, LinealError, Unavailable
+from lineal.testing.disk import FaultyDisk
 from lineal.testing.durable import DurableEngineTests
 from lineal.testing.engine import row, rows
-from lineal.testing.disk import FaultyDisk
 
 
 class TestSqliteEngine(DurableEngineTests):

@@ -24,9 +24,11 @@ from mutations.mutant import ROOT, SRC, Mutant
 
 COPIED = ("src", "tests", "docs", "examples", "bench", "pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Makefile")
 # Not asked: whether the house is tidy, whether docs are fresh, what proves the kit itself, and whole programs.
-LEFT_OUT = ("tests/mutations", "tests/test_tidy.py", "tests/test_docs.py", "tests/test_demo.py", "tests/testing", "tests/fuzz", "tests/formats")
-LEFT_OUT += ("tests/test_formal.py", "tests/cli/test_process.py", "tests/transcripts", "tests/summarizers", "tests/test_audit.py")
-LEFT_OUT += ("tests/stories/test_kill_at_every_call.py", "tests/stories/test_model.py", "tests/stories/test_histories.py")
+LEFT_OUT = (
+    "tests/mutations", "tests/test_tidy.py", "tests/test_docs.py", "tests/test_demo.py", "tests/testing", "tests/fuzz", "tests/formats",
+    "tests/test_formal.py", "tests/cli/test_process.py", "tests/transcripts", "tests/summarizers", "tests/test_audit.py",
+    "tests/stories/test_kill_at_every_call.py", "tests/stories/test_model.py", "tests/stories/test_histories.py",
+)  # fmt: skip
 T = TypeVar("T")
 
 
@@ -49,7 +51,10 @@ class Map:
             known[test] = known.get(test, 0) + 1
 
     def tests_for(self, mutant: Mutant, budget: float) -> list[str]:
-        """Every test that can know of the mutant, the likely killer first: who killed before, then one of each kind, the quick ones first."""
+        """The tests that can know of the mutant, the likely killer first, for so many seconds.
+
+        First who killed before, then the tests of the same room; one of each kind before the next, the quick ones first.
+        """
         if mutant.rule:
             able = self.callers[f"row {mutant.rule}.{mutant.row}"]
         elif mutant.where:
@@ -58,10 +63,10 @@ class Map:
             able = {t for t in self.seconds if t.startswith(mutant.tests)}
         killers = self._killers[mutant.file or mutant.rule]
         kinds: dict[str, int] = defaultdict(int)
-        ranked: list[tuple[int, int, float, str]] = []
+        ranked: list[tuple[int, int, int, float, str]] = []
         for test in sorted(able, key=lambda t: self.seconds[t]):
             kind = test.split("[")[0]
-            ranked.append((-killers.get(test, 0), kinds[kind], self.seconds[test], test))
+            ranked.append((-killers.get(test, 0), _distance(test, mutant), kinds[kind], self.seconds[test], test))
             kinds[kind] += 1
         chosen: list[str] = []
         for *_, test in sorted(ranked):
@@ -70,6 +75,13 @@ class Map:
             if budget < 0:
                 break
         return chosen
+
+
+def _distance(test: str, mutant: Mutant) -> int:
+    path = test.split("::")[0]
+    if path.removeprefix("tests/").replace("test_", "") == (mutant.file or f"rules/{mutant.rule}.py"):
+        return 0
+    return 1 if path.startswith(("tests/session/", "tests/stories/", "tests/rules/")) else 2
 
 
 class Worker:
@@ -91,8 +103,8 @@ class Worker:
         env = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "LINEAL_MUTANTS": str(theirs.fileno())}
         left_out = [f"--ignore={name}" for name in LEFT_OUT]
         command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "mutations.forks", "-p", "no:xdist", *left_out, "tests"]
-        log = open(self.folder / "pytest.log", "w")
-        process = subprocess.Popen(command, cwd=self.folder, env=env, pass_fds=[theirs.fileno()], stdout=log, stderr=log)
+        with open(self.folder / "pytest.log", "w") as log:
+            process = subprocess.Popen(command, cwd=self.folder, env=env, pass_fds=[theirs.fileno()], stdout=log, stderr=log)
         theirs.close()
         line = ours.makefile("rw")
         first = line.readline()
@@ -109,7 +121,10 @@ class Worker:
         return answer
 
     def run(self, mutant: Mutant, tests: list[str]) -> tuple[str, int]:
-        """(the first test that fails, or nothing; how many were run). The mutant stands in the file meanwhile, for processes that tests start."""
+        """(the first test that fails, or nothing; how many were run).
+
+        The mutant stands in the file meanwhile, for processes that tests start.
+        """
         if not tests:
             return "", 0
         seconds = 60 + 3.0 * len(tests)

@@ -35,7 +35,7 @@ SHIFTED: dict[type[ast.cmpop], ast.cmpop] = {
 }  # fmt: skip
 OTHER_CALL = {"min": "max", "max": "min", "any": "all", "all": "any"}
 ONLY_WORDS = ("tell", "remedy", "when", "then", "message")  # arguments of rows and verdicts that are only read by people
-SAID = ("_told", "_tell", "_named", "_some", "_start", "_asked", "_equal", "_busy", "_stands", "_open", "describe", "barrier_name", "markdown")
+SAID = ("_told", "_tell", "_named", "_some", "_start", "_asked", "_equal", "_busy", "_stands", "_open", "describe", "barrier_name")
 
 
 def mutants(root: Path = ROOT) -> Iterator[Mutant]:

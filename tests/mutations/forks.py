@@ -10,8 +10,6 @@ Talks JSON, a line a message, over the socket whose number is in `LINEAL_MUTANTS
 from __future__ import annotations
 
 import contextlib
-import gc
-import inspect
 import json
 import os
 import shutil
@@ -24,13 +22,12 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 from hypothesis import settings
-
-from mutations import rows
+from mutations import codes, rows
 from mutations.mutant import SRC, Mutant
 
 SLOW = 6.0  # seconds, while it is traced
@@ -53,19 +50,19 @@ def _answer(session: pytest.Session, items: dict[str, pytest.Item], job: dict[st
     mutant = Mutant(**job["mutant"]) if job["mutant"] else None
     if job.get("record"):
         return _in_fork(lambda: {"seen": [_record(session, items[t]) for t in job["tests"]]}, job["seconds"])
-    codes = {}
+    changed = {}
     if mutant and mutant.file and not job.get("fresh"):
         path = Path.cwd() / SRC / mutant.file
-        found = replaced_codes(job["old"], job["new"], str(path))
+        found = codes.replaced(job["old"], job["new"], str(path))
         if found is None:
             return {"fresh": True}
-        codes = found
+        changed = found
 
     def run() -> dict[str, Any]:
         if mutant and mutant.rule:
             rows.apply(mutant)
-        if codes:
-            swap(codes)
+        if changed:
+            codes.swap(changed)
         return _first_failure(session, [items[t] for t in job["tests"] if t in items])
 
     return _in_fork(run, job["seconds"])
@@ -204,37 +201,3 @@ def _deciding(decided: set[str]) -> Iterator[None]:
         yield
     finally:
         Table.decide = decide  # type: ignore[method-assign]
-
-
-# --- code in a running process -----------------------------------------------------------------------------------------
-
-
-def replaced_codes(old: str, new: str, path: str) -> dict[CodeType, CodeType] | None:
-    """Code of `old` -> code of `new`, for the functions that differ; None if more differs than functions' code."""
-    found: dict[CodeType, CodeType] = {}
-    return found if _compare(compile(old, path, "exec"), compile(new, path, "exec"), found) else None
-
-
-def _compare(old: CodeType, new: CodeType, found: dict[CodeType, CodeType]) -> bool:
-    """Compare the code of two modules, class bodies or functions, and collect the functions in them that differ."""
-    consts = [[type(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts] for code in (old, new)]
-    same = old.co_code == new.co_code and consts[0] == consts[1] and old.co_names == new.co_names
-    if old.co_flags & inspect.CO_OPTIMIZED:  # a function's; what lives inside it may live on its own already
-        if old.co_freevars != new.co_freevars:
-            return False
-        found[old] = new
-    elif not same:
-        return False
-    inside = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new)]
-    return all(_compare(a, b, found) for a, b in zip(*inside, strict=False) if a != b)
-
-
-def swap(codes: dict[CodeType, CodeType]) -> None:
-    """Give every living function its new code; what is not imported yet will be read from the file. Raises `LookupError`."""
-    living = [f for f in gc.get_objects() if isinstance(f, FunctionType) and f.__code__ in codes]
-    mine = [(f, old) for f in living for old in codes if f.__code__ == old and f.__code__.co_filename == old.co_filename]
-    for function, old in mine:
-        function.__code__ = codes[old]
-    path = next(iter(codes)).co_filename
-    if not mine and any(getattr(m, "__file__", "") == path for m in list(sys.modules.values())):
-        raise LookupError(f"no function of {path} lives with the code that is to be replaced")

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from lineal.rules import Table, tables
 from mutations.mutant import Mutant
+
+from lineal.rules import Table, tables
 
 HOWS = {
     "removed": "it never holds",

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -26,7 +28,7 @@ from mutations.explained import EXPLAINED  # noqa: E402
 from mutations.mutant import Mutant  # noqa: E402
 
 GROUPS = {"rules": rows.mutants, "steps": steps.mutants, "expressions": expressions.mutants}
-BUDGET = 25.0  # recorded seconds of tests that one mutant meets at most (--budget)
+BUDGET = 60.0  # recorded seconds of tests that one mutant meets at most (--budget)
 EXPLAINED_BUDGET = 5.0
 
 
@@ -43,6 +45,9 @@ class Result:
 def main() -> int:
     asked = _arguments()
     chosen = [m for name in asked.groups.split(",") for m in GROUPS[name]() if asked.only in m.name or asked.only in m.group]
+    kept = Path(tempfile.gettempdir()) / f"lineal-mutants-{os.getuid()}-survivors.json"
+    if asked.again:
+        chosen = [m for m in chosen if m.name in json.loads(kept.read_text())]
     with Bench(asked.workers) as bench:
         known = bench.map(progress)
         begun = time.monotonic()
@@ -56,6 +61,7 @@ def main() -> int:
                 progress(f"[{len(results)}/{len(chosen)}, {left:.0f} s left] {mark:9} {result.seconds:5.1f} s  {result.mutant.name}{by}")
     order = {m.name: n for n, m in enumerate(chosen)}
     results.sort(key=lambda r: order[r.mutant.name])
+    kept.write_text(json.dumps([r.mutant.name for r in results if bad(r)]))
     print(json.dumps([asdict(r) for r in results], indent=1) if asked.json else report(results))
     return int(any(bad(r) for r in results))
 
@@ -66,6 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--groups", default=",".join(GROUPS), help=f"some of {', '.join(GROUPS)}")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests that a mutant meets at most")
+    parser.add_argument("--again", action="store_true", help="only what survived the last time")
     parser.add_argument("--json", action="store_true", help="print every result as JSON")
     parser.add_argument("--verbose", action="store_true", help="say which test killed it")
     return parser.parse_args()

@@ -1,8 +1,16 @@
-"""Mutants of the protocols, written by hand: each step left out, done too late, or not checked.
+"""Mutants of the protocols, written by hand in `steps/`: each step left out, done too late, or not checked.
 
-A step names the row of its room's own table (the first cell of a row in the docstring), where it has one: `test_table.py`
-holds that every row of those tables is named here, and that every text stands in its file exactly once, so that this table
-cannot rot while the code moves on.
+A file is a protocol. A block of it is one mutant: what the step is then, the row of its room's own table (the first cell of a
+row in the docstring) where it has one, the file, and what stands there before and after:
+
+    ## nothing is committed
+    row: append `CompactionCommitted`, read it back
+    @ session/compaction.py
+    - return [entry]
+    + return []
+
+What stands after `- ` must stand in the file exactly once: this table cannot rot while the code moves on. What stands in no
+function (a constant, a statement of SQL) names in `tests:` how the tests begin that know of it.
 """
 
 from __future__ import annotations
@@ -13,620 +21,56 @@ from pathlib import Path
 
 from mutations.mutant import ROOT, SRC, Mutant, enclosing, functions
 
+HERE = Path(__file__).parent / "steps"
+
 
 @dataclass(frozen=True)
 class Step:
-    """`old`, which stands in `file` exactly once, becomes `new`. `what`: the step as it is then. `row`: of the docstring's table."""
-
-    file: str
+    protocol: str
     what: str
+    file: str
     old: str
     new: str
     row: str = ""
     tests: tuple[str, ...] = ()
 
 
+def steps() -> Iterator[Step]:
+    for path in sorted(HERE.glob("*.steps")):
+        for block in path.read_text().split("## ")[1:]:
+            what, *lines = block.rstrip().splitlines()
+            found = {mark: [line[len(mark) :].removeprefix(" ") for line in lines if line.startswith(mark)] for mark in MARKS}
+            known = sum(map(len, found.values()))
+            if known != len([line for line in lines if line]) or len(found["@"]) != 1:
+                raise ValueError(f"{path.name}: {what!r} has a line of no known kind, or not one file")
+            yield Step(
+                path.stem.replace("_", " "),
+                what,
+                found["@"][0],
+                "\n".join(found["-"]),
+                "\n".join(found["+"]),
+                "".join(found["row:"]),
+                tuple(" ".join(found["tests:"]).split()),
+            )
+
+
+MARKS = ("@", "-", "+", "row:", "tests:")
+
+
 def mutants(root: Path = ROOT) -> Iterator[Mutant]:
     known: dict[str, tuple[str, list[tuple[int, int, str]]]] = {}
-    for protocol, steps in PROTOCOLS.items():
-        for step in steps:
-            if step.file not in known:
-                text = (root / SRC / step.file).read_text()
-                known[step.file] = text, functions(text)
-            text, inside = known[step.file]
-            if text.count(step.old) != 1:
-                raise LookupError(f"{step.file}: {text.count(step.old)} places read {step.old!r}; correct the table of steps ({step.what})")
-            start = text.index(step.old)
-            end = start + len(step.old)
-            first = start + len(step.old) - len(step.old.lstrip())
-            where = enclosing(inside, first, first + 1)
-            if not where and not step.tests:
-                raise LookupError(f"{step.file}: {step.what!r} stands in no function; say which tests know of it")
-            yield Mutant(f"{protocol}: {step.what}", protocol, step.row, step.file, start, end, step.new, where, tests=step.tests)
-
-
-COMPACTION = "session/compaction.py"
-PLAN, BEGIN, WRITES = "`plan`: cut, rule (pure)", "append `CompactionBegun` (ids, lease)", "the model writes the summary"
-COMMIT, COMMITTED = "`commit`: acceptance, rule again (pure)", "append `CompactionCommitted`, read it back"
-_compaction = (
-    Step(COMPACTION, "the rule is not asked at plan", "        judge_plan(session, lineage, fitted, automatic, window, unchanged)\n", "", PLAN),
-    Step(COMPACTION, "a live holder's compaction does not stand in the way of a plan",
-         "if flight and alive(flight.lease, session.clock) else \"\"", "if flight and False else \"\"", PLAN),
-    Step(COMPACTION, "a missing floor turn is not seen at plan", "missing = tuple(t for t in chosen.floor if t.gone)",
-         "missing = tuple(t for t in chosen.floor if False)", PLAN),
-    Step(COMPACTION, "a floor that no window holds is not seen",
-         "        missing = missing or chosen.floor\n", "        pass\n", PLAN),
-    Step(COMPACTION, "an unchanged session is compacted again", "unchanged = not (further or automatic) and _unchanged(session, lineage)",
-         "unchanged = False", PLAN),
-    Step(COMPACTION, "the same policy is not asked for in `unchanged`", "lineage.committed_changed_at == lineage.changed_at and lineage.policy == asdict(session.policy)",
-         "lineage.committed_changed_at == lineage.changed_at", PLAN),
-    Step(COMPACTION, "a changed policy does not lift the suspension", "suspended=lineage.suspended and lineage.policy == asdict(session.policy)",
-         "suspended=lineage.suspended", PLAN),
-    Step(COMPACTION, "what a small window cannot hold is covered too", "fitted = _fit(whole, lineage, session, window) if window else whole",
-         "fitted = whole", PLAN),
-    Step(COMPACTION, "no `CompactionBegun` is written", "return [*closing(session, lineage), begun]", "return [*closing(session, lineage)]", BEGIN),
-    Step(COMPACTION, "a dead holder's compaction is not aborted before the next begins",
-         "return [*closing(session, lineage), begun]", "return [begun]", BEGIN),
-    Step(COMPACTION, "the begun generation has the number of the last one", "generation=lineage.last_generation + 1,\n            request_id",
-         "generation=lineage.last_generation,\n            request_id", BEGIN),
-    Step(COMPACTION, "the lease has no end", "lease=lease(session.holder, session.policy.lease_seconds, session.clock),",
-         "lease=lease(session.holder, 1e9, session.clock),", BEGIN),
-    Step(COMPACTION, "the input digest is of nothing", "input_digest=view_digest(fitted.covered)", "input_digest=view_digest(())", BEGIN),
-    Step(COMPACTION, "a plan whose turns cannot be read stays open", "session.log.write(lambda now: [gone] if now.in_flight == flight else [])",
-         "pass", BEGIN),
-    Step(COMPACTION, "a live holder's compaction is taken for dead", "gone = flight is not None and not alive(flight.lease, session.clock)",
-         "gone = flight is not None", BEGIN),
-    Step(COMPACTION, "a dead holder's compaction is never aborted", "gone = flight is not None and not alive(flight.lease, session.clock)",
-         "gone = False", BEGIN),
-    Step(COMPACTION, "the summarizer is not shown the previous summary", "for i in chosen.covered if isinstance(i, Node) and i.kind == \"summary\") or None",
-         "for i in () if isinstance(i, Node)) or None", WRITES),
-    Step(COMPACTION, "the summarizer is not shown the kept turns", "shown = [i for i in stays if not (window and i in chosen.later)]",
-         "shown = list[TurnItem]()", WRITES),
-    Step(COMPACTION, "the summarizer is told no anchors", "found = anchors.merge(lineage.anchors, anchors.extract(covered, messages.text_of))",
-         "found = lineage.anchors[:0]", WRITES),
-    Step(COMPACTION, "the summarizer is told no open effects", "ledger=_unsettled(lineage),\n        window", "ledger=(),\n        window", WRITES),
-    Step("session/generation.py", "the note stands at the head, behind turns that came meanwhile",
-         "seq=max(draft.covered_through, 0)", "seq=lineage.head", WRITES),
-    Step("fold.py", "a node stands behind turns that came meanwhile", "return tuple(sorted([*kept, *fresh], key=place))", "return tuple([*kept, *fresh])", WRITES),
-    Step(COMPACTION, "whether the plan was overtaken is not asked", "        overtaken = _overtaken(lineage, plan)\n", "        overtaken = \"\"\n", COMMIT),
-    Step(COMPACTION, "no compare-and-set on the epoch", "if lineage.epoch != plan.epoch:", "if False:", COMMIT),
-    Step(COMPACTION, "no compare-and-set on the generation in flight", "if flight is None or flight.generation != plan.generation or flight.request_id != plan.request_id:",
-         "if flight is None:", COMMIT),
-    Step(COMPACTION, "a plan that was aborted can be committed", "if flight is None or flight.generation != plan.generation or",
-         "if flight is not None and flight.generation != plan.generation and", COMMIT),
-    Step(COMPACTION, "a plan of another session can be committed", "if lineage.session != plan.session:", "if False:", COMMIT),
-    Step(COMPACTION, "the rule is not asked again at commit", "        demand(_judge_commit(session, lineage, after, plan, given, covered, entry))\n", "", COMMIT),
-    Step(COMPACTION, "the summary is not checked", "summary=_accept(session, before, plan, given, covered),", "", COMMIT),
-    Step(COMPACTION, "a floor turn evicted meanwhile is not seen at commit", "missing = [t for t in floor_of(before.turns, policy) if t.gone]",
-         "missing = [t for t in floor_of(before.turns, policy) if False]", COMMIT),
-    Step(COMPACTION, "what is protected by now is covered", "protected_now=tuple(sorted(ids & held.keys())),", "", COMMIT),
-    Step(COMPACTION, "covered and kept need not be a partition", "unpartitioned=tuple(_outside(before, after, ids)),", "", COMMIT),
-    Step(COMPACTION, "nothing received is no reason to refuse", "not_received=() if any(isinstance(i, TurnItem) for i in covered) else tuple(t.id for t in plan.request.turns),", "", COMMIT),
-    Step(COMPACTION, "what the summarizer did not receive is covered", "    if asked <= received:\n", "    if True:\n", COMMIT),
-    Step(COMPACTION, "half a unit is covered where half of it was received", "if all(x.id in received for x in u.turns)}", "if any(x.id in received for x in u.turns)}", COMMIT),
-    Step(COMPACTION, "a lost anchor is not seen", "anchors_lost=tuple(lost),", "", COMMIT),
-    Step(COMPACTION, "the gain in tokens is not asked for", "tokens=(before.view_tokens, after.view_tokens),", "", COMMIT),
-    Step(COMPACTION, "the gain in bytes is not asked for", "        bytes=(before.bytes, after.bytes),\n", "", COMMIT),
-    Step(COMPACTION, "the gain in items is not asked for", "items=(len(before.items), len(after.items)) if len(before.items) > policy.ceiling_items else (1, 0),", "", COMMIT),
-    Step(COMPACTION, "no least gain is asked for", "min_gain=0.0 if plan.more else policy.min_gain,", "", COMMIT),
-    Step(COMPACTION, "a part of a larger pass must make the whole gain alone", "min_gain=0.0 if plan.more else policy.min_gain,", "min_gain=policy.min_gain,", COMMIT),
-    Step(COMPACTION, "the previous summary need not be declared", "previous_declared=given.previous is not False,", "previous_declared=True,", COMMIT),
-    Step(COMPACTION, "how the summarizer's call ended is not looked at", "stop_reason=given.stop_reason,", "", COMMIT),
-    Step(COMPACTION, "users' words do not count as theirs", "user_texts=(*users, *earlier),", "", COMMIT),
-    Step(COMPACTION, "users' words of earlier generations do not count as theirs", "user_texts=(*users, *earlier),", "user_texts=tuple(users),", COMMIT),
-    Step(COMPACTION, "an echo of a turn is not seen", "other_texts=tuple(messages.text_of(t.message) for t in said if t.author != \"user\"),", "", COMMIT),
-    Step(COMPACTION, "the ledger is not held against the summary", "ledger=_unsettled(lineage),\n        done_tools", "done_tools", COMMIT),
-    Step(COMPACTION, "a summary has no cap", "budget=session.policy.summary_max_tokens,", "", COMMIT),
-    Step(COMPACTION, "a refused verdict is not raised", "    if not verdict.allowed:\n        raise UnrecoverableCompactionError", "    if False:\n        raise UnrecoverableCompactionError", COMMIT),
-    Step(COMPACTION, "nothing is committed", "        announce(session, entry)\n        return [entry]\n\n    _, rows", "        announce(session, entry)\n        return []\n\n    _, rows", COMMITTED),
-    Step(COMPACTION, "the hook is not called before a commit", "        announce(session, entry)\n        return [entry]\n\n    _, rows", "        return [entry]\n\n    _, rows", COMMITTED),
-    Step(COMPACTION, "a commit is not read back", "    _confirm(session, rows[-1].seq, rows[-1].digest)\n", "", COMMITTED),
-    Step(COMPACTION, "a commit that reads back otherwise is believed", "if row is None or row.digest != digest or codec.digest(row.salt, row.body) != row.inner:",
-         "if row is None:", COMMITTED),
-    Step(COMPACTION, "a commit that vanished is believed", "if row is None or row.digest != digest or codec.digest(row.salt, row.body) != row.inner:",
-         "if row is not None and row.digest != digest:", COMMITTED),
-    Step(COMPACTION, "a commit's bytes are not held against its digest", "row.digest != digest or codec.digest(row.salt, row.body) != row.inner:",
-         "row.digest != digest:", COMMITTED),
-    Step(COMPACTION, "no state is kept behind a commit", "    session.log.keep_state()\n    return outcome[0]", "    return outcome[0]", COMMITTED),
-    Step("session/generation.py", "the pre-digest is of the view after", "pre_digest=view_digest(lineage.items),", "pre_digest=view_digest(()),", COMMITTED),
-    Step("session/generation.py", "the post-digest is of the view before", "post_digest=view_digest(restubbed(", "post_digest=view_digest(lineage.items) or view_digest(restubbed(", COMMITTED),
-    Step("session/generation.py", "anchors of covered turns are not taken up",
-         "        found = anchors.merge(found, anchors.extract(session.read_turns(lineage, raw_ranges(covered)), messages.text_of))\n", "        pass\n", COMMITTED),
-    Step("session/generation.py", "a generation has no note of what is open", "    if note:\n", "    if False:\n", COMMITTED),
-    Step("session/generation.py", "a spill counts as lossy", "lossy = kind == \"summary\"", "lossy = True", COMMITTED),
-    Step("session/generation.py", "a summary clears no count of vain passes", "ineffective=0 if lossy else lineage.ineffective,", "ineffective=lineage.ineffective,", COMMITTED),
-    Step("session/generation.py", "a spill clears the count of vain passes", "ineffective=0 if lossy else lineage.ineffective,", "ineffective=0,", COMMITTED),
-    Step("session/generation.py", "ranges are joined over a turn that is kept", "        open_run = inside\n", "        open_run = open_run or inside\n", COMMITTED),
-    Step("session/generation.py", "the hook is called again for each try", "        session.announced.add(entry.generation)\n", "", COMMITTED),
-    Step("session/generation.py", "stubs are not measured as they will be shown", "            tokens, size = measure(shown, session.counter)\n",
-         "            tokens, size = measure(message, session.counter)\n", COMMITTED),
-    Step("fold.py", "a commit leaves its compaction in flight", "        in_flight=None,\n        committed_at=seq if e.lossy", "        committed_at=seq if e.lossy", COMMITTED),
-    Step("fold.py", "a spill moves `committed_at`", "committed_at=seq if e.lossy else old.committed_at,", "committed_at=seq,", COMMITTED),
-    Step("fold.py", "a commit sets `covered_through` back", "covered_through=max(through, old.covered_through),", "covered_through=through,", COMMITTED),
-    Step("fold.py", "any abort ends the compaction in flight", "mine = old.in_flight and old.in_flight.generation == e.generation", "mine = old.in_flight", BEGIN),
-    Step(COMPACTION, "a plan of another generation is aborted too", "        if _overtaken(lineage, plan):\n            return []\n        entries", "        entries", BEGIN),
-    Step(COMPACTION, "vain passes never suspend", "            entries.append(_suspension(session, lineage))\n", "            pass\n", COMMIT),
-    Step(COMPACTION, "an abort that cannot be written leaves a live holder", "            give_up(flight.lease)\n        raise", "            pass\n        raise", BEGIN),
-)  # fmt: skip
-
-SUMMARIZING = "session/summarizing.py"
-_summarizing = (
-    Step(SUMMARIZING, "a repeat with the same request id compacts again", "    if request_id and (first := _first_results(session, request_id)):\n        return _joined(first)\n", ""),
-    Step(SUMMARIZING, "only one pass is made where the window is small", "if not (begun.more or automatic and above_trigger(session.log.lineage, session.policy)):", "if True:"),
-    Step(SUMMARIZING, "the passes of one call have one request id", "return f\"{request_id}#{done}\" if request_id and done else request_id", "return request_id"),
-    Step(SUMMARIZING, "a unit over the window stops the pass", "if refusal.reason == \"over_window\" and session.policy.on_refusal == \"spill\":", "if False:"),
-    Step(SUMMARIZING, "what failed after a first generation hides that one", "return _joined(done) if done else outcome", "return outcome"),
-    Step(SUMMARIZING, "what a refusal ends after a first generation hides that one", "            if done:\n                return _joined(done)\n", ""),
-    Step(SUMMARIZING, "the summarizer's exception leaves the plan open", "        abort(session, begun, f\"summarizer: {type(error).__name__}: {error}\", ineffective=begun.automatic)\n", ""),
-    Step(SUMMARIZING, "a failed automatic pass is not counted", "ineffective=begun.automatic)\n        return Failed", "ineffective=False)\n        return Failed"),
-    Step(SUMMARIZING, "a cancelled pass stays open", "        abort(session, begun, \"cancelled\")\n", ""),
-    Step(SUMMARIZING, "a refused summary leaves the plan open", "        abort(session, begun, str(refusal), ineffective=counts and refusal.reason != \"overtaken\")\n", ""),
-    Step(SUMMARIZING, "a refused automatic pass is not counted", "counts = begun.automatic or refusal.reason == \"no_gain\"", "counts = refusal.reason == \"no_gain\""),
-    Step(SUMMARIZING, "a manual pass without gain is not counted", "counts = begun.automatic or refusal.reason == \"no_gain\"", "counts = begun.automatic"),
-    Step(SUMMARIZING, "an overtaken pass is counted as vain", "ineffective=counts and refusal.reason != \"overtaken\")", "ineffective=counts)"),
-    Step(SUMMARIZING, "a failed commit leaves the plan open", "        abort(session, begun, \"commit failed\")\n", ""),
-    Step(SUMMARIZING, "a hanging summarizer is waited for", "worker.join(timeout)", "worker.join(timeout * 1_000)"),
-    Step(SUMMARIZING, "what the summarizer raised is swallowed", "    if failure:\n        raise failure[0]\n    return answer[0]", "    return answer[0] if answer else \"\""),
-    Step(SUMMARIZING, "below the trigger a pass is made too", "    if not above_trigger(lineage, policy):\n        message", "    if False:\n        message"),
-    Step(SUMMARIZING, "a floor over the budget does not suspend", "        suspend(session)\n", "        pass\n"),
-    Step(SUMMARIZING, "above the ceiling nothing is spilled when no summary could be had", "if policy.on_refusal == \"spill\" and (unproven or above_ceiling(lineage, policy)):", "if False:"),
-    Step(SUMMARIZING, "an unproven floor does not spill below the ceiling", "(unproven or above_ceiling(lineage, policy))", "above_ceiling(lineage, policy)"),
-)  # fmt: skip
-
-SPILLING = "session/spilling.py"
-_spilling = (
-    Step(SPILLING, "the ceiling is not enforced", "if busy(session, lineage) or not (hard or above_ceiling(lineage, policy)):", "if True:"),
-    Step(SPILLING, "the ceiling spills under a live compaction", "if busy(session, lineage) or not (hard or above_ceiling(lineage, policy)):", "if not (hard or above_ceiling(lineage, policy)):"),
-    Step(SPILLING, "a dead holder's compaction blocks the ceiling", "return lineage.in_flight is not None and alive(lineage.in_flight.lease, session.clock)", "return lineage.in_flight is not None"),
-    Step(SPILLING, "one round, so that what stands behind the newest user turn is never put aside", "for _ in range(2):", "for _ in range(1):"),
-    Step(SPILLING, "huge blocks are not shown as stubs", "aside = () if covered else cut(lineage, policy).put_aside", "aside = ()"),
-    Step(SPILLING, "a spill that makes nothing smaller is committed", "if after.view_tokens >= lineage.view_tokens and after.bytes >= lineage.bytes and len(after.items) >= len(lineage.items):", "if False:"),
-    Step(SPILLING, "the ceiling's spill is not read back", "        _prove(session, lineage, put_aside)\n", ""),
-    Step(SPILLING, "a spilled turn that reads back otherwise is believed", "if found.get(turn.seq) != turn.digest and not session.log.declared_gone(turn.seq):", "if turn.seq not in found and not session.log.declared_gone(turn.seq):"),
-    Step(SPILLING, "what others purged since is missed", "if found.get(turn.seq) != turn.digest and not session.log.declared_gone(turn.seq):", "if found.get(turn.seq) != turn.digest:"),
-    Step(SPILLING, "the handle is returned before its turns were read back", "    session.expand(handle)\n", ""),
-    Step(SPILLING, "no state is kept behind a spill", "    session.log.keep_state()\n    return handle", "    return handle"),
-    Step(SPILLING, "half a unit is spilled", "    chosen = [u for u in units(lineage.turns) if any(t.id in ids for t in u.turns)]\n    newest", "    chosen = [type(u)(tuple(t for t in u.turns if t.id in ids), u.open) for u in units(lineage.turns) if any(t.id in ids for t in u.turns)]\n    newest"),
-    Step(SPILLING, "a spill does not wait for a live compaction", "    if lineage.in_flight and busy(session, lineage):\n", "    if False:\n"),
-    Step(SPILLING, "an open call is spilled", "held = [c for u in chosen for c in u.open] + [t.id", "held = [t.id"),
-    Step(SPILLING, "a pinned turn is spilled", "stay = {p.turn for p in lineage.pins} | ({newest.id} if newest else set())", "stay = {newest.id} if newest else set()"),
-    Step(SPILLING, "the newest user turn is spilled", "stay = {p.turn for p in lineage.pins} | ({newest.id} if newest else set())", "stay = {p.turn for p in lineage.pins}"),
-    Step(SPILLING, "one spill takes both sides of the newest user turn", "if newest and turns[0].seq < newest.seq < turns[-1].seq:", "if False:"),
-    Step(SPILLING, "a turn that is not in the view is no error", "    if absent or not ids:\n", "    if False:\n"),
-    Step(SPILLING, "a host's eviction leaves the rest of the unit", "dropped = tuple(t.id for u in units(lineage.turns) if any(t.id in ids for t in u.turns) for t in u.turns)", "dropped = tuple(t.id for t in lineage.turns if t.id in ids)"),
-    Step(SPILLING, "a host's eviction is not written", "return [Evicted(turns=dropped, by=by)]", "return []"),
-    Step(SPILLING, "a call that is answered meanwhile is closed too", "            if calls[n][1].id not in open_calls(now.turns):", "            if False:"),
-    Step(SPILLING, "closing an answered call is no error", "    if unknown:\n        remedy = f\"open calls", "    if False:\n        remedy = f\"open calls"),
-    Step("fold.py", "an evicted turn is not marked", "_replace(i, gone=True, tokens=0, bytes=0)", "_replace(i, tokens=0, bytes=0)"),
-)  # fmt: skip
-
-EFFECTS = "session/effects.py"
-ASK, INTENT, DOES, SETTLE = "ask the emission rule", "append `EffectIntended` (key, arguments, lease)", "the caller does it", "append `EffectSettled`"
-_effects = (
-    Step(EFFECTS, "the emission rule's refusal is not heeded", "        if not verdict.allowed:\n            return []\n        effect.attempt", "        effect.attempt", ASK),
-    Step(EFFECTS, "what stands under the key is not looked up", "        known = row_of(session, lineage, key)\n        verdict = emission", "        known = None\n        verdict = emission", ASK),
-    Step(EFFECTS, "equal calls made before are not looked for", "if verdict.allowed and effect._asked_key is None:", "if False:", ASK),
-    Step(EFFECTS, "other arguments under one key are no conflict", "same_arguments=known is None or (known.arguments_digest == digest and known.tool == effect.tool),", "", ASK),
-    Step(EFFECTS, "another tool under one key is no conflict", "(known.arguments_digest == digest and known.tool == effect.tool)", "known.arguments_digest == digest", ASK),
-    Step(EFFECTS, "a live holder is taken for dead", "holder_live=held is not None and held.state == \"intended\" and alive(held.lease, session.clock, expires=False),\n        idempotent=known.idempotent", "holder_live=False,\n        idempotent=known.idempotent", ASK),
-    Step(EFFECTS, "a dead holder is taken for live", "holder_live=held is not None and held.state == \"intended\" and alive(held.lease, session.clock, expires=False),\n        idempotent=known.idempotent", "holder_live=held is not None,\n        idempotent=known.idempotent", ASK),
-    Step(EFFECTS, "an effect's lease runs out while its process works", "holder_live=held is not None and held.state == \"intended\" and alive(held.lease, session.clock, expires=False),\n        idempotent=known.idempotent", "holder_live=held is not None and held.state == \"intended\" and alive(held.lease, session.clock),\n        idempotent=known.idempotent", ASK),
-    Step(EFFECTS, "the class asked for now counts, not the one stored", "idempotent=known.idempotent if known else effect.idempotent,\n    )", "idempotent=effect.idempotent,\n    )", ASK),
-    Step(EFFECTS, "of equal calls the unsettled ones do not come first", "if earlier.state in (\"intended\", \"unknown\") and not verdict.allowed:", "if False:", ASK),
-    Step(EFFECTS, "a warned look-alike is silent", "    if first is not None and first.reason == \"warned\":\n", "    if False:\n", ASK),
-    Step(EFFECTS, "a repeat counts as in view though its outcome is not", "in_view=lineage.stands(entry.turn or row.seq) and lineage.stands(row.seq),", "in_view=lineage.stands(entry.turn or row.seq),", ASK),
-    Step(EFFECTS, "a repeat counts as in view though its call is not", "in_view=lineage.stands(entry.turn or row.seq) and lineage.stands(row.seq),", "in_view=lineage.stands(row.seq),", ASK),
-    Step(EFFECTS, "an emission used in this process is met again", "if mine and waiting and f\"@{turn.seq}.{n}\" not in session.bound_emissions:", "if mine and waiting:", ASK),
-    Step(EFFECTS, "an answered call is taken for the emission", "if mine and waiting and f\"@{turn.seq}.{n}\" not in session.bound_emissions:", "if mine and f\"@{turn.seq}.{n}\" not in session.bound_emissions:", ASK),
-    Step(EFFECTS, "a named call is not looked for", "for turn in reversed(lineage.turns) if effect._call else ():", "for turn in ():", ASK),
-    Step(EFFECTS, "an emission beyond the calls meets a record of its place", "    while row_of(session, lineage, f\"@{newest}.+{n}\") is not None:\n        n += 1\n", "", ASK),
-    Step(EFFECTS, "no intent is written", "        effect.key, effect.verdict = key, verdict\n", "        effect.key, effect.verdict = key, verdict\n        effect.pending = verdict.allowed\n        return []\n", INTENT),
-    Step(EFFECTS, "the next attempt has the number of the last", "effect.attempt = known.attempt + 1 if known else 1", "effect.attempt = known.attempt if known else 1", INTENT),
-    Step(EFFECTS, "the class is not stored with the effect", "idempotent=known.idempotent if known else effect.idempotent,\n                keyed", "keyed", INTENT),
-    Step(EFFECTS, "an emission counts as keyed", "keyed=effect._asked_key is not None,", "keyed=True,", INTENT),
-    Step(EFFECTS, "the call that an intent belongs to is not stored", "                turn=turn,\n                shown=shown,", "                shown=shown,", INTENT),
-    Step(EFFECTS, "an emission is not noted as used", "        session.bound_emissions.add(effect.key)\n", "", INTENT),
-    Step(EFFECTS, "a recorded outcome is not handed out", "effect.state, effect.result, effect.attempt = row.state, row.outcome, row.attempt", "effect.state = row.state", INTENT),
-    Step(EFFECTS, "an unknown outcome is handed out as an answer", "    if verdict.reason not in ANSWERED:\n        raise UnsafeEffectError(verdict)\n", "", INTENT),
-    Step(EFFECTS, "a conflict of keys is handed out as an answer", "    if verdict.reason == \"key_conflict\":\n", "    if False:\n", INTENT),
-    Step(EFFECTS, "a decorated function runs although the ledger has its outcome", "            with fresh(args, kwargs) as effect:\n                if effect.pending:\n", "            with fresh(args, kwargs) as effect:\n                if True:\n", DOES),
-    Step(EFFECTS, "a decorated coroutine runs although the ledger has its outcome", "                async with fresh(args, kwargs) as effect:\n                    if effect.pending:\n", "                async with fresh(args, kwargs) as effect:\n                    if True:\n", DOES),
-    Step(EFFECTS, "leaving by an exception says nothing", "        if self.pending:\n            if isinstance", "        if self.pending and not error:\n            if isinstance", DOES),
-    Step(EFFECTS, "leaving unsettled says nothing", "        if self.pending:\n            if isinstance", "        if self.pending and error:\n            if isinstance", DOES),
-    Step(EFFECTS, "an exception counts as no effect", "if isinstance(error, NoEffect):", "if error is not None:", DOES),
-    Step(EFFECTS, "a clean refusal of the tool counts as unknown", "if isinstance(error, NoEffect):", "if False:", DOES),
-    Step(EFFECTS, "who cannot say that it is unknown is taken for at work", "                give_up(self._held)\n", "                pass\n", DOES),
-    Step(EFFECTS, "a settlement is not written", "        self._session.log.write(decide)\n        self.pending", "        self.pending", SETTLE),
-    Step(EFFECTS, "an effect may be settled twice", "        self._refuse_unless_pending()\n        entry = EffectSettled(", "        entry = EffectSettled(", SETTLE),
-    Step(EFFECTS, "a settled effect is made unknown again", "if stands and (state == \"unknown\" or state == \"no_effect\" and open_now is not None) else [entry]", "if False else [entry]", SETTLE),
-    Step(EFFECTS, "an older attempt's *no effect* closes the newer one", "if stands and (state == \"unknown\" or state == \"no_effect\" and open_now is not None) else [entry]", "if stands and state == \"unknown\" else [entry]", SETTLE),
-    Step(EFFECTS, "an outcome that JSON cannot hold is lost", "        return {\"repr\": quoted(value, 10_000)}\n", "        return None\n", SETTLE),
-    Step(EFFECTS, "a handle is not recorded", "        entry = EffectAttached(key=self.key, handle=handle)\n        self._session.log.write(lambda lineage: [entry])\n", "", SETTLE),
-    Step(EFFECTS, "what is done may be called not happened", "if known.state == \"done\" and known.guarded and finding == \"not_happened\":", "if False:", SETTLE),
-    Step(EFFECTS, "an effect that a live holder does is resolved", "        if known.state == \"intended\":\n", "        if False:\n", SETTLE),
-    Step(EFFECTS, "a dead holder's effect is shown as intended", "return _with(row, state=\"unknown\", note=held.why or \"its holder is gone\") if gone or held.state == \"unknown\" else row", "return row", INTENT),
-    Step(EFFECTS, "an effect seen in history counts as sent through the gate", "        guarded=False,\n", "", SETTLE),
-    Step("fold.py", "an intent is not in the view", "return _replace(old, effects=(*others, mine))", "return _replace(old, effects=others)", INTENT),
-    Step("fold.py", "unknown is treated as nothing", "    if e.state == \"unknown\":\n        return _replace(old, effects=(*others, _replace(mine, state=\"unknown\", why=e.why))) if mine else old\n", "", SETTLE),
-    Step("fold.py", "no effect counts as done", "if e.state != \"done\" or (mine and mine.idempotent):", "if mine and mine.idempotent:", SETTLE),
-    Step("fold.py", "settling does not move the watermark", "return _replace(old, effects=others, watermark=max(old.watermark, told.seq), done=_noted(old, told))", "return _replace(old, effects=others, done=_noted(old, told))", SETTLE),
-    Step("fold.py", "the watermark falls", "return _replace(old, effects=others, watermark=max(old.watermark, told.seq), done=_noted(old, told))", "return _replace(old, effects=others, watermark=told.seq, done=_noted(old, told))", SETTLE),
-    Step("fold.py", "what is done is not noted in the view", "watermark=max(old.watermark, told.seq), done=_noted(old, told))", "watermark=max(old.watermark, told.seq))", SETTLE),
-    Step("fold.py", "what an operator found to have happened is not noted", "return _replace(rest, watermark=max(old.watermark, mine.seq), done=_noted(old, told))", "return rest", SETTLE),
-    Step("fold.py", "what was undone is noted as done still", "return _replace(rest, done=tuple(d for d in old.done if d.key != e.key))", "return rest", SETTLE),
-)  # fmt: skip
-
-TRAVEL = "session/travel.py"
-CHECKPOINT, RECOVER, ROLLBACK = "`checkpoint`", "`recover`", "`rollback`"
-_travel = (
-    Step(TRAVEL, "a checkpoint is taken while a compaction is in flight", "        flight = lineage.in_flight\n        if flight:\n", "        flight = lineage.in_flight\n        if False:\n", CHECKPOINT),
-    Step(TRAVEL, "a dead holder's compaction blocks a checkpoint", "    session.log.write(lambda lineage: closing(session, lineage))\n", "", CHECKPOINT),
-    Step(TRAVEL, "a checkpoint has no state", "        states.keep(session.engine, session.name, lineage.head, state)\n", "", CHECKPOINT),
-    Step(TRAVEL, "a checkpoint records no digest of its state", "state_digest=state[:32].hex(),", "state_digest=\"\",", CHECKPOINT),
-    Step(TRAVEL, "a checkpoint records no watermark", "                watermark=lineage.watermark,\n            )\n        ]", "                watermark=0,\n            )\n        ]", CHECKPOINT),
-    Step("fold.py", "when the last checkpoint was taken is not known", "return _replace(old, checkpointed_at=seq, checkpointed_time=e.at)", "return old", CHECKPOINT),
-    Step(TRAVEL, "a refused recovery goes on", "    if choice.target is None:\n        raise CompactionLineageError(choice.verdict)\n", "", RECOVER),
-    Step(TRAVEL, "recovery does not abort a dead holder's compaction", "entries = closing(session, lineage)", "entries = list[Entry]()", RECOVER),
-    Step(TRAVEL, "recovery leaves a dead holder's effects intended", "return [*entries, *(EffectSettled(key=e.key, attempt=e.attempt, state=\"unknown\", why=why) for e in dead)]", "return entries", RECOVER),
-    Step(TRAVEL, "recovery takes a live holder's effects for unknown", "dead = [e for e in lineage.effects if e.state == \"intended\" and not alive(e.lease, session.clock, expires=False)]", "dead = [e for e in lineage.effects if e.state == \"intended\"]", RECOVER),
-    Step(TRAVEL, "recovery takes a second opinion from nobody", "    _confirm(session, live, choice.seq - (choice.target == \"checkpoint\"))\n", "", RECOVER),
-    Step(TRAVEL, "a second opinion that differs is believed", "            raise Corrupt(session.name, wanted, f\"the live state, rebuilt", "            return  # (session.name, wanted, f\"the live state, rebuilt", RECOVER),
-    Step(TRAVEL, "recovery leaves a removal open", "    session.finish_removal()\n    passed", "    passed", RECOVER),
-    Step(TRAVEL, "recovery knows no compaction's place", "committed_at=lineage.committed_at,", "committed_at=0,", RECOVER),
-    Step(TRAVEL, "recovery knows no rollback's place", "rolled_back_at=lineage.rolled_back_at,", "", RECOVER),
-    Step(TRAVEL, "recovery does not see an open compaction", "open_compaction=None if flight is None else \"live\" if live else \"dead\",", "", RECOVER),
-    Step(TRAVEL, "recovery takes a live compaction for dead", "open_compaction=None if flight is None else \"live\" if live else \"dead\",", "open_compaction=None if flight is None else \"dead\",", RECOVER),
-    Step(TRAVEL, "a checkpoint's state is not held against its digest", "and state[1][:32].hex() == entry.state_digest", "", RECOVER),
-    Step(TRAVEL, "another seq's state is taken for the checkpoint's", "sound = state is not None and state[0] == row.seq - 1 and", "sound = state is not None and", RECOVER),
-    Step(TRAVEL, "a checkpoint that is not known by its digest is gone back to", "if c.checkpoint_id == wanted and digest in (\"\", c.digest)", "if c.checkpoint_id == wanted", ROLLBACK),
-    Step(TRAVEL, "a rollback does not ask the gate", "        if not verdict.allowed or past is None:\n            raise UnsafeRollbackError(verdict)\n", "        if past is None:\n            raise UnsafeRollbackError(verdict)\n", ROLLBACK),
-    Step(TRAVEL, "newer work than expected is no conflict", "if expected_head is not None and lineage.head != expected_head:", "if False:", ROLLBACK),
-    Step(TRAVEL, "a rollback goes back to what is being removed", "            return []  # what is being removed", "            pass  # what is being removed", ROLLBACK),
-    Step(TRAVEL, "a dry run goes back", "        if dry_run:\n            return []\n        if not verdict", "        if not verdict", ROLLBACK),
-    Step(TRAVEL, "a seq outside the log is gone back to", "    if seq >= lineage.head or seq < 0:\n", "    if False:\n", ROLLBACK),
-    Step(TRAVEL, "a seq that an earlier rollback left behind is gone back to", "    if seq in lineage.promised or not (seq == 0 or lineage.on_branch(seq)):\n", "    if False:\n", ROLLBACK),
-    Step(TRAVEL, "a turn that a pin carried over can be gone back to", "    if seq in lineage.promised or not (", "    if not (", ROLLBACK),
-    Step(TRAVEL, "effects of the target's view are not asked about", "    keys.update(dict.fromkeys(e.key for e in past.effects) if past else {})\n", "", ROLLBACK),
-    Step(TRAVEL, "effects behind the target are not asked about", "    keys = dict.fromkeys(e.key for _, e in session.log.entries(seq) if isinstance(e, EffectIntended | EffectSettled | EffectResolved))\n", "    keys = dict[str, None]()\n", ROLLBACK),
-    Step(TRAVEL, "effects in flight at the target are not told", "in_flight_at_target=tuple(e.key for e in past.effects) if past else (),", "", ROLLBACK),
-    Step(TRAVEL, "raw entries that are gone are not told", "        raw_gone=past is None,\n", "", ROLLBACK),
-    Step(TRAVEL, "turns that were pruned can be gone back to", "return past if not gone and all(", "return past if all(", ROLLBACK),
-    Step(TRAVEL, "spilled turns that were pruned are not missed", "return past if not gone and all(recall.whole(session, past, n) for n in past.nodes if n.kind == \"spill\") else None", "return past if not gone else None", ROLLBACK),
-    Step(TRAVEL, "no pin of before is kept", "pins = {p.id: p for p in (*past.pins, *lineage.pins) if p.turn not in purged.values()}", "pins = {p.id: p for p in past.pins if p.turn not in purged.values()}", ROLLBACK),
-    Step(TRAVEL, "no pin of the target is kept", "pins = {p.id: p for p in (*past.pins, *lineage.pins) if p.turn not in purged.values()}", "pins = {p.id: p for p in lineage.pins if p.turn not in purged.values()}", ROLLBACK),
-    Step(TRAVEL, "pinned turns of the left branch are not kept", "        *(t for t in _promised(lineage, past) if t.seq not in there),\n", "", ROLLBACK),
-    Step(TRAVEL, "purged turns come back", "*(i for i in past.items if not (isinstance(i, TurnItem) and i.seq in purged)),", "*past.items,", ROLLBACK),
-    Step(TRAVEL, "a compaction in flight at the target is in flight again", "pins=tuple(pins.values()), in_flight=None)", "pins=tuple(pins.values()))", ROLLBACK),
-    Step(TRAVEL, "effects in flight at the target are not unknown", "unknown=tuple(e.key for e in past.effects if e.key in open_now),", "unknown=(),", ROLLBACK),
-    Step(TRAVEL, "the new view does not say what is done already", "    head += [_done_line(row_of(session, lineage, key)) for key in plan.guarded[:NOTED_EFFECTS] if key not in noted]\n", "", ROLLBACK),
-    Step(TRAVEL, "the new view has no note", "return msgspec.structs.replace(entry, note=note)\n\n\ndef _done_line", "return entry\n\n\ndef _done_line", ROLLBACK),
-    Step(TRAVEL, "no state is kept behind a rollback", "        session.log.keep_state()\n        policy = session.policy", "        policy = session.policy", ROLLBACK),
-    Step(TRAVEL, "a view over the trigger is not compacted", "            session.maybe_compact()\n", "            pass\n", ROLLBACK),
-    Step("fold.py", "a rollback wins no race against a compaction", "        epoch=old.epoch + 1,\n        branch=old.branch + 1,", "        epoch=old.epoch,\n        branch=old.branch + 1,", ROLLBACK),
-    Step("fold.py", "ids of the left branch stay taken", "        epoch=old.epoch + 1,\n        branch=old.branch + 1,", "        epoch=old.epoch + 1,\n        branch=old.branch,", ROLLBACK),
-    Step("fold.py", "a rollback is no barrier for recovery", "rolled_back_at=seq,", "rolled_back_at=old.rolled_back_at,", ROLLBACK),
-    Step("fold.py", "the ledger's open effects are rolled back too", "        effects=unknown,\n", "        effects=past.effects,\n", ROLLBACK),
-    Step("fold.py", "what is done is rolled back too", "        done=old.done,\n", "        done=past.done,\n", ROLLBACK),
-    Step("fold.py", "the watermark is rolled back too", "        watermark=old.watermark,\n        pins", "        watermark=past.watermark,\n        pins", ROLLBACK),
-    Step("fold.py", "generations are counted from the target's", "        last_generation=old.last_generation,\n        in_flight=None,\n        committed_at=past", "        last_generation=past.last_generation,\n        in_flight=None,\n        committed_at=past", ROLLBACK),
-    Step("fold.py", "the calibration is rolled back too", "        factor=old.factor,\n        overhead=old.overhead,\n", "        factor=past.factor,\n        overhead=past.overhead,\n", ROLLBACK),
-    Step("fold.py", "what lies on the branch is not told from what was left", "        segments=segments,\n", "        segments=past.segments,\n", ROLLBACK),
-)  # fmt: skip
-
-FORKING = "session/forking.py"
-_forking = (
-    Step(FORKING, "what is being erased is copied first", "        session.finish_removal()\n        lineage = session.log.catch_up()\n", "        lineage = session.log.catch_up()\n"),
-    Step(FORKING, "what was removed while it was copied is not noticed", "removed_since = bool(lineage.pruning or lineage.purging or any(session.engine.scan(session.name, lineage.head, None, REMOVALS)))", "removed_since = False"),
-    Step(FORKING, "states of a fork that was cut off are left", "    session.engine.delete_states(name, session.engine.states(name))  # of a fork", "    pass  # of a fork"),
-    Step(FORKING, "a fork with holes is written before its state", "    if rows.holed:\n        session.engine.put_state(name, child.head, pack(child))\n", ""),
-    Step(FORKING, "a purge that came while the fork was made is not followed", "    removal.purge_copies_of_parent(session.sibling(name))\n", ""),
-    Step(FORKING, "a taken name is forked over", "if name in session.engine.sessions() or name == session.name:", "if False:"),
-    Step(FORKING, "a seq outside the log is forked at", "    if not 0 <= seq <= lineage.head:\n", "    if False:\n"),
-    Step(FORKING, "a fork of pruned entries is made", "    if past is None:\n        message = f\"raw", "    if False:\n        message = f\"raw"),
-    Step(FORKING, "the ledger is not carried into the fork", "*_known_effects(session, seq)]", "]"),
-    Step(FORKING, "stand-ins of purged rows are not carried", "stand_ins=session.log.stand_ins(r.seq for r in copied if r.erased and r.kind != codec.PRUNED),", ""),
-    Step(FORKING, "effects in flight behind the place of the fork are unknown to it", "    known += [EffectSettled(key=key, attempt=1, state=\"unknown\", why=f\"in flight in {session.name!r} at the fork\") for key in open_keys]\n", ""),
-    Step(FORKING, "emissions of the parent's later turns are taken for the fork's own", "            if not e.keyed and e.turn > seq:\n", "            if False:\n"),
-    Step(FORKING, "the parent's later calls seem to stand in the fork's view", "key=renamed.get(e.key, e.key), turn=-1)", "key=renamed.get(e.key, e.key))"),
-    Step(FORKING, "a fork has no note of what is in flight", "    note = working_set.make_note(draft, session.policy.summary_max_tokens, session.counter) if draft.effects else None\n", "    note = None\n"),
-    Step("fold.py", "a fork holds its parent's compaction open", "pins=pins, in_flight=None, effects=effects)", "pins=pins, effects=effects)"),
-    Step("fold.py", "a fork takes its parent's effects in flight for its own", "pins=pins, in_flight=None, effects=effects)", "pins=pins, in_flight=None)"),
-    Step("fold.py", "a fork shows turns that its parent purged", "kept = (i for i in old.items if not (isinstance(i, TurnItem) and i.seq in purged))", "kept = old.items"),
-    Step("fold.py", "a fork goes on with its parent's removals", "changed_at=seq, pruning=0, purging=0)", "changed_at=seq)"),
-    Step("codec.py", "a fork's copy has no row where an entry was pruned", "        yield from (_nothing(seq) for seq in range(expected, row.seq))\n", ""),
-)  # fmt: skip
-
-REMOVAL, PURGING, STATES = "session/removal.py", "session/purging.py", "session/states.py"
-ASKS, KEEP, BEGUN = "ask retention, or collect what holds the content", "keep a fresh materialised state", "append `PruneBegun` (runs) / `PurgeBegun` (stand-ins)"
-DELETE, FINISH = "delete rows in bounded chunks / drop content; old states; read that they are gone", "append `PruneFinished` / `PurgeFinished`"
-_removal = (
-    Step(REMOVAL, "prune does not ask what is reachable", "runs = retention.prunable(_present(session, until), needs)", "runs = ranges.union(_present(session, until))", ASKS),
-    Step(REMOVAL, "turns of the view may be pruned", "        view=ranges.union(now[0]),\n", "", ASKS),
-    Step(REMOVAL, "spilled turns may be pruned", "        spills=ranges.union(r for _, spilled in (now, *held) for r in spilled),\n", "", ASKS),
-    Step(REMOVAL, "spilled turns of a checkpoint's view may be pruned", "for _, spilled in (now, *held) for r in spilled", "for _, spilled in (now,) for r in spilled", ASKS),
-    Step(REMOVAL, "rows of checkpoints may be pruned", "checkpoints=ranges.union([*((seq, seq) for seq in kept), *(r for view, _ in held for r in view)]),", "checkpoints=ranges.union([*(r for view, _ in held for r in view)]),", ASKS),
-    Step(REMOVAL, "turns of a checkpoint's view may be pruned", "checkpoints=ranges.union([*((seq, seq) for seq in kept), *(r for view, _ in held for r in view)]),", "checkpoints=ranges.union([*((seq, seq) for seq in kept)]),", ASKS),
-    Step(REMOVAL, "rows of effects may be pruned", "        effects=ranges.union(_rows_of(session, ALWAYS_KEPT, lineage.head)),\n", "", ASKS),
-    Step(REMOVAL, "rows that declare removals may be pruned", "ALWAYS_KEPT = (*EFFECT_KINDS, \"prune_begun\", \"purge_begun\", \"forked\")", "ALWAYS_KEPT = (*EFFECT_KINDS,)", ASKS, tests=("tests/session/test_removal", "tests/session/test_travel", "tests/stories")),
-    Step(REMOVAL, "commits of nodes in the view may be pruned", "generations=ranges.union([*_commits(session, lineage), *", "generations=ranges.union([*", ASKS),
-    Step(REMOVAL, "rows of a compaction in flight may be pruned", "*([(flight.seq, lineage.head)] if flight else [])", "", ASKS),
-    Step(REMOVAL, "pinned turns may be pruned", "        pins=ranges.union(pinned),\n", "", ASKS),
-    Step(REMOVAL, "the head may be pruned", "        forks=((lineage.head, lineage.head),),\n", "", ASKS),
-    Step(REMOVAL, "annotations of others are pruned", "if not row.kind.startswith(\"x.\"))", ")", ASKS),
-    Step(REMOVAL, "states from which checkpoints are folded go too", "if s < last and s not in held]", "if s < last]", ASKS),
-    Step(REMOVAL, "a dry run prunes", "    if dry_run:\n        return _prunable(", "    if False:\n        return _prunable(", ASKS),
-    Step(REMOVAL, "only the named turns of a unit are purged", "if any(t.id in named for t in u.turns) for t in u.turns}", "if any(t.id in named for t in u.turns) for t in u.turns if t.id in named}", ASKS),
-    Step(REMOVAL, "an unknown turn is purged in silence", "    if absent or not ids:\n        what = f\"no turn", "    if False:\n        what = f\"no turn", ASKS),
-    Step(REMOVAL, "no fresh state is kept before rows go", "        session.log.keep_state(read_back=True)  # behind what goes", "        pass  # behind what goes", KEEP),
-    Step(REMOVAL, "whether the fresh state stands is not read before rows go", "        session.log.keep_state(read_back=True)  # behind what goes", "        session.log.keep_state()  # behind what goes", KEEP),
-    Step(REMOVAL, "no fresh state is kept before tainted ones go", "    session.log.keep_state(read_back=True)  # before the tainted", "    pass  # before the tainted", KEEP),
-    Step(REMOVAL, "whether the fresh state stands is not read before tainted ones go", "    session.log.keep_state(read_back=True)  # before the tainted", "    session.log.keep_state()  # before the tainted", KEEP),
-    Step("session/log.py", "a state that was acknowledged and is not there is believed", "if read_back and states.missing(self.engine, self.session, self.lineage.head, data):", "if False:", KEEP),
-    Step(REMOVAL, "a removal begins while another is open", "            return [] if others else decide(lineage)\n", "            return decide(lineage)\n", BEGUN),
-    Step(REMOVAL, "an open removal is not finished before the next", "    while others:\n        _finish_open(session)\n", "    while others:\n", BEGUN),
-    Step(REMOVAL, "no mark of the prune is written before rows go", "return [PruneBegun(runs=tuple(_runs(session, plan.ranges)), entries=plan.entries)]", "session.engine.delete(session.name, [s for a, b in plan.ranges for s in range(a, b + 1)])\n        return []", BEGUN),
-    Step(REMOVAL, "a run does not say how the chain goes on behind it", "session.log.digest_at(last) or \"\")", "\"\")", BEGUN),
-    Step(PURGING, "the mark has no stand-ins", "stand_ins={**self.inherited, **{str(seq): msgspec.to_builtins(e) for seq, e in self.stand_ins.items()}},", "stand_ins=dict(self.inherited),", BEGUN),
-    Step(PURGING, "the turn's words stand in the stand-in", "            return msgspec.structs.replace(e, message=None)\n", "            return e\n", BEGUN),
-    Step(PURGING, "a summary keeps what a purged turn said", "        self.generations.add(node.generation)\n        return working_set.measured(msgspec.structs.replace(node, text=TEXT_GONE), self.session.counter)", "        return node", BEGUN),
-    Step(PURGING, "anchors keep what a purged turn said", "left = tuple(a for a in anchors if a.seq not in self.seqs)", "left = tuple(anchors)", BEGUN),
-    Step(PURGING, "a rollback's view keeps what a purged turn said", "        if isinstance(e, RolledBack):\n", "        if False:\n", BEGUN),
-    Step(PURGING, "an effect's arguments keep what a purged call said", "            return msgspec.structs.replace(e, shown=None)\n", "            return None\n", BEGUN),
-    Step(PURGING, "an effect's outcome stays", "        if isinstance(e, EffectSettled) and e.key in self.effects:\n", "        if False:\n", BEGUN),
-    Step(PURGING, "an abort's reason keeps what was summarised", "        if isinstance(e, CompactionAborted) and self.seqs and e.why not in PLAIN_WHYS:\n", "        if False:\n", BEGUN),
-    Step(PURGING, "a note of an earlier purge stays", "        if isinstance(e, PurgeFinished) and self._repeats(e.note):\n", "        if False:\n", BEGUN),
-    Step(PURGING, "a fork's note stays", "        if isinstance(e, Forked) and (self._repeats(e.note) or self._redeclares(e)):\n", "        if False:\n", BEGUN),
-    Step(PURGING, "an earlier purge's stand-in keeps the content", "        if isinstance(e, PurgeBegun) and self._redeclares(e):\n", "        if False:\n", BEGUN),
-    Step(PURGING, "what an earlier purge declared is lost when it is purged itself", "        self.inherited |= e.stand_ins\n", "", BEGUN),
-    Step("fold.py", "a purge wins no race against a compaction", "purging=seq, epoch=old.epoch + 1, in_flight=None, changed_at=seq)", "purging=seq, in_flight=None, changed_at=seq)", BEGUN),
-    Step("fold.py", "a purged turn stays in the view", "if isinstance(item, TurnItem) and item.id not in erased:", "if isinstance(item, TurnItem):", BEGUN),
-    Step("fold.py", "a purge leaves the notes", "        elif isinstance(item, Node):\n            items.append(nodes.get(item.generation, item))\n", "        elif isinstance(item, Node):\n            items.append(nodes.get(item.generation, item))\n        elif not isinstance(item, TurnItem):\n            items.append(item)\n", BEGUN),
-    Step("fold.py", "a purge leaves the words of summaries in the view", "items.append(nodes.get(item.generation, item))", "items.append(item)", BEGUN),
-    Step("fold.py", "a purge leaves anchors of the turn", "anchors=tuple(a for a in old.anchors if a.seq not in e.seqs),", "", BEGUN),
-    Step("fold.py", "a purge leaves pins of the turn", "pins=tuple(p for p in old.pins if p.turn not in erased),", "", BEGUN),
-    Step("fold.py", "a purge leaves outcomes in what is done", "done=tuple(_replace(d, outcome=\"\") if d.key in e.effects else d for d in old.done),", "", BEGUN),
-    Step("fold.py", "a purge leaves reasons of unknown effects", "effects=tuple(_replace(x, why=\"\") if x.key in e.effects else x for x in old.effects),", "", BEGUN),
-    Step("fold.py", "an open prune is not known", "return _replace(old, pruning=seq)", "return old", BEGUN),
-    Step(REMOVAL, "a prune deletes no rows", "            session.engine.delete(session.name, range(first, min(first + CHUNK, run.last + 1)))\n", "            pass\n", DELETE),
-    Step(REMOVAL, "a prune deletes one row more", "range(first, min(first + CHUNK, run.last + 1))", "range(first, min(first + CHUNK, run.last + 2))", DELETE),
-    Step(REMOVAL, "rows go in one step, however many", "CHUNK = 500", "CHUNK = 500_000_000", DELETE, tests=("tests/session/test_removal", "tests/stories")),
-    Step(REMOVAL, "states behind pruned rows stay", "    session.engine.delete_states(session.name, stale)\n    left = [row.seq for run", "    left = [row.seq for run", DELETE),
-    Step(REMOVAL, "whether pruned rows are gone is not read", "    left = [row.seq for run in begun.runs for row in session.engine.scan(session.name, run.first - 1, run.last)]\n", "    left = list[int]()\n", DELETE),
-    Step(REMOVAL, "rows that are there still are called gone", "    if rows or kept:\n        left = f", "    if False:\n        left = f", DELETE),
-    Step(REMOVAL, "states that are there still are called gone", "kept = set(stale).intersection(session.engine.states(session.name) if stale else ())", "kept = set[int]()", DELETE),
-    Step(REMOVAL, "a purge leaves states with the content", "    session.engine.delete_states(session.name, stale)\n    # States first", "    # States first", DELETE),
-    Step(REMOVAL, "a purge leaves the content in the rows", "    session.engine.delete(session.name, going, content_only=True)\n", "", DELETE),
-    Step(REMOVAL, "a purge drops whole rows", "    session.engine.delete(session.name, going, content_only=True)\n", "    session.engine.delete(session.name, going)\n", DELETE),
-    Step(REMOVAL, "whether purged content is gone is not read", "    left = [row.seq for row in _rows_at(session, session.name, going) if not row.erased]\n", "    left = list[int]()\n", DELETE),
-    Step(REMOVAL, "a purge does not reach forks", "        _purge_copies(session.sibling(name), begun, session.name)\n", "        pass\n", DELETE),
-    Step(REMOVAL, "a fork's own turn at the same seq is purged too", "if row.inner in inner and not row.erased]", "if not row.erased]", DELETE),
-    Step(REMOVAL, "what a fork knows of the parent's effects stays", "    told = [key for k in begun.effects for key in (k, f\"{parent}{k}\")]\n", "    told = list[str]()\n", DELETE),
-    Step(REMOVAL, "purges before the fork are carried out in it again", "row.kind == \"purge_begun\" and row.seq > at and", "row.kind == \"purge_begun\" and", DELETE),
-    Step(STATES, "a state written behind a purge's back stays", "        engine.delete_states(session, [seq])\n", "        pass\n", DELETE),
-    Step(STATES, "a state is kept without looking for purges", "    if ranges.contains(tainted(engine, session), seq):\n", "    if False:\n", DELETE),
-    Step(STATES, "purges are looked for before the state is written", "    engine.put_state(session, seq, data)\n    if ranges.contains(tainted(engine, session), seq):\n        engine.delete_states(session, [seq])\n",
-         "    if not ranges.contains(tainted(engine, session), seq):\n        engine.put_state(session, seq, data)\n", DELETE),
-    Step(STATES, "tainted states are not swept", "    if left:\n        engine.delete_states(session, left)\n", "", DELETE),
-    Step(STATES, "a state's bytes are not held against its digest", "if not unpacking.eof or codec.digest(body) != data[:32]:", "if not unpacking.eof:", KEEP),
-    Step(REMOVAL, "a prune is never finished", "return session.log.write(lambda now: [PruneFinished(begun=now.pruning)] if now.pruning else [])[0].head", "return session.log.lineage.head", FINISH),
-    Step(REMOVAL, "a prune that somebody finished is finished again", "[PruneFinished(begun=now.pruning)] if now.pruning else []", "[PruneFinished(begun=now.pruning)]", FINISH),
-    Step(REMOVAL, "a purge is never finished", "        if not now.purging:\n            return []\n", "        return []\n", FINISH),
-    Step(REMOVAL, "a purge that somebody finished is finished again", "        if not now.purging:\n            return []\n", "", FINISH),
-    Step("fold.py", "a finished purge is open still", "after = _replace(old, purging=0)", "after = old", FINISH),
-    Step("fold.py", "a finished prune is open still", "return _replace(old, pruning=0)", "return old", FINISH),
-)  # fmt: skip
-
-LOG = "session/log.py"
-DECIDE, SEAL, APPEND = "decide (pure, over the lineage)", "seal: encode, salt, chain", "engine.append (all or nothing, durable on return)"
-FOLD, STATE = "fold them into the lineage", "now and then: keep the materialised state"
-_log = (
-    Step(LOG, "a latched session is written to", "            self._refuse_latched()\n            until", "            until", DECIDE),
-    Step(LOG, "what stands is not read after an error", "                if self._behind:\n                    self.catch_up()\n", "", DECIDE),
-    Step(LOG, "a stale refusal is final", "if self.catch_up().head == asked.head:", "if True:", DECIDE),
-    Step(LOG, "rows have no salt", "os.urandom(codec.SALT_BYTES), lineage.branch)\n            lineage = fold", "b\"\", lineage.branch)\n            lineage = fold", SEAL),
-    Step(LOG, "every row has the same salt", "os.urandom(codec.SALT_BYTES), lineage.branch)\n            lineage = fold", "bytes(codec.SALT_BYTES), lineage.branch)\n            lineage = fold", SEAL),
-    Step(LOG, "an append that is refused for its head is believed", "        except Conflict:\n            raise\n", "        except Conflict:\n            pass\n", APPEND),
-    Step(LOG, "an append is not handed to the engine", "            self.engine.append(self.session, self.lineage.head, rows)\n", "            pass\n", APPEND),
-    Step(LOG, "a conflict is raised at once", "                    self._behind = True\n\n    def _cut_tail", "                    raise\n\n    def _cut_tail", APPEND),
-    Step(LOG, "lost races have no end", "                    if self.clock.boot() > until:\n                        raise\n", "", APPEND),
-    Step(LOG, "a head that fell is taken for a lost race", "                    if lost.found_seq < self.lineage.head:\n                        raise self._cut_tail(lost.found_seq) from lost\n", "", APPEND),
-    Step(LOG, "after an error the old head is believed", "            # The write may or may not have reached the disk: what stands there is read before anything else is written.\n            self._behind = True\n", "", APPEND),
-    Step(LOG, "what was written is not folded in", "        self.lineage = lineage\n        if self.anchor:", "        if self.anchor:", FOLD),
-    Step(LOG, "the fold goes on before the engine has the rows", "        try:\n            self.engine.append(self.session, self.lineage.head, rows)\n", "        expected, self.lineage = self.lineage.head, lineage\n        try:\n            self.engine.append(self.session, expected, rows)\n", FOLD),
-    Step(LOG, "the anchor is not moved", "            self.anchor.move(self.session, lineage.head, lineage.digest, lineage.epoch)\n", "            pass\n", FOLD),
-    Step(LOG, "the anchor is moved before the rows are written (it leads)", "        try:\n            self.engine.append(self.session, self.lineage.head, rows)\n", "        if self.anchor:\n            self.anchor.move(self.session, lineage.head, lineage.digest, lineage.epoch)\n        try:\n            self.engine.append(self.session, self.lineage.head, rows)\n", FOLD),
-    Step(LOG, "no state is ever kept by appends", "        if lineage.head - self._state_at >= max(STATE_EVERY, len(lineage.items)):", "        if False:", STATE),
-    Step(LOG, "a state is kept with each append", "if lineage.head - self._state_at >= max(STATE_EVERY, len(lineage.items)):", "if True:", STATE),
-    Step(LOG, "a state is kept for what was not acknowledged", "        try:\n            self.engine.append(self.session, self.lineage.head, rows)\n", "        self.engine.put_state(self.session, lineage.head, pack(lineage))\n        try:\n            self.engine.append(self.session, self.lineage.head, rows)\n", STATE),
-    Step(LOG, "a log that ends before its newest state is believed", "        if newest and newest[0] > lineage.head:\n", "        if False:\n"),
-    Step(LOG, "the anchor is not checked at open", "            self.anchor.check(self.session, lineage.head, self.digest_at)\n", "            pass\n"),
-    Step(LOG, "a state's place in the chain is not checked", "if sound and lineage and self.digest_at(seq) == lineage.digest and not", "if sound and lineage and not"),
-    Step(LOG, "a state of another session is believed", "sound = lineage is not None and lineage.session == self.session and lineage.head == seq", "sound = lineage is not None and lineage.head == seq"),
-    Step(LOG, "a state of another seq is believed", "sound = lineage is not None and lineage.session == self.session and lineage.head == seq", "sound = lineage is not None and lineage.session == self.session"),
-    Step(LOG, "a state with content that a purge took is read from", "and not ranges.contains(gone, seq):\n                return lineage", ":\n                return lineage"),
-    Step(LOG, "links are not checked as rows are read", "                if before is not None:\n                    self._refuse_unless_linked(row, before)\n                yield", "                yield"),
-    Step(LOG, "links are not checked at a lookup", "            self._refuse_unless_linked(row, bytes.fromhex(before))\n", "            pass\n"),
-    Step("codec.py", "a row's bytes are not held against its digest", "    if digest(row.salt, row.body) != row.inner:\n", "    if False:\n"),
-    Step("codec.py", "a row's kind is not held against its entry's", "    if kind_of(entry) != row.kind:\n", "    if False:\n"),
-    Step(LOG, "a missing row is passed over", "                raise Corrupt(self.session, seq, f\"entry {seq}\", f\"none before entry {found}\", \"missing entries, phantom deletion\")", "                return None"),
-    Step(LOG, "a pruned range is passed over where the whole is needed", "            if whole:\n                raise Refused(_pruned(self.session, run.first, run.last))\n", ""),
-    Step(LOG, "behind a hole the chain begins anew", "        return bytes.fromhex(before)\n\n    def entry", "        return None\n\n    def entry"),
-    Step(LOG, "rows that end before the head are believed", "            if expected <= last:\n                self._cross(expected, last + 1, whole)\n", ""),
-    Step(LOG, "an erased row that no purge names is believed", "            if stand_in is None:\n                raise", "            if False:\n                raise"),
-    Step(LOG, "an entry that cannot follow is a fault of the program", "            except AssertionError as e:\n                raise", "            except ZeroDivisionError as e:\n                raise"),
-    Step(LOG, "damage does not latch", "        self.latch(str(found))\n        return found", "        return found"),
-    Step(LOG, "damage found in a scan does not latch", "        except Corrupt as damage:\n            self.latch(str(damage))\n            raise\n", "        except Corrupt:\n            raise\n"),
-    Step(LOG, "the latch is not durable", "            self.engine.latch(self.session, reason)\n", "            pass\n"),
-    Step(LOG, "a latch that stands is not read at open", "self.latched = engine.latched(session)", "self.latched: str | None = None"),
-    Step(LOG, "who is behind a prune cannot catch up", "                self.lineage = self._fold_on(self._restore(None), None)\n", "                raise\n"),
-    Step(LOG, "holes that others declared are not looked up", "        if found is None:\n            self.forget_holes()\n            found = look()\n        return found", "        return found"),
-    Step(LOG, "a rebuild ends before the seq that was asked for", "        if until is not None and lineage.head < until:\n", "        if False:\n"),
-)  # fmt: skip
-
-APPENDING = "session/appending.py"
-_appending = (
-    Step(APPENDING, "a result without its call is taken", "            if not orphans and not _asked_before(session, lineage, call):\n", "            if False:\n"),
-    Step(APPENDING, "a taken id is no error and no answer", "        except Duplicate:\n            _find_standing(session, batch, standing)\n            continue\n", "        except Duplicate:\n            return []\n"),
-    Step(APPENDING, "another message under a taken id is answered with the old one", "if e.message is not None and codec.to_json(e.message) != codec.to_json(message):", "if False:"),
-    Step(APPENDING, "an id of the left branch answers for this one", "if isinstance(e, TurnAppended) and lineage.on_branch(row.seq):\n            if e.message", "if isinstance(e, TurnAppended):\n            if e.message"),
-    Step(APPENDING, "after a rollback an id of before it is taken twice", "        if lineage.branch:\n            _refuse_or_note_earlier(session, lineage, todo, standing)\n", ""),
-    Step(APPENDING, "what is no JSON is taken", "        codec.refuse_unless_json(message)\n", ""),
-    Step(APPENDING, "a message is not redacted before it is stored", "message = session.redact(message) if session.redact else message", "message = message"),
-    Step(APPENDING, "ids of lineal's own may be made up", "        _refuse_made_up(batch, standing)\n", ""),
-    Step(APPENDING, "two messages of a batch may have one id", "    if len(set(named)) != len(named):\n", "    if False:\n"),
-    Step(APPENDING, "a list that does not begin with the view is saved", "    raise Conflict(session.name, lineage.head, lineage.head, what)", "    return append(session, given[at:], None, None)"),
-    Step(APPENDING, "saving appends what the view shows", "if given[: len(shown)] == shown:\n        return append(session, given[len(shown) :], None, None)", "if given[: len(shown)] == shown:\n        return append(session, given, None, None)"),
-    Step(APPENDING, "saving an older list is a conflict", "    if shown[: len(given)] == given:\n        return []\n", ""),
-    Step(APPENDING, "a huge block is shown whole", "stubbed = limit if size > limit and messages.stub(message, limit, f\"t:{id}\") is not None else 0", "stubbed = 0"),
-    Step(APPENDING, "a late result is shown as half a pair", "late = bool(dangling) and not results", "late = False"),
-    Step(APPENDING, "a late result still pairs", "results = tuple(r for r in parsed.results if r.call not in dangling)", "results = parsed.results"),
-    Step(APPENDING, "a call that a host dropped still takes results as a pair", "(gone if turn.gone else said).update(", "said.update("),
-)  # fmt: skip
-
-_session = (
-    Step("session/__init__.py", "the ceiling is not enforced after an append", "        if self.policy.on_refusal == \"spill\":\n            spilling.enforce_ceiling(self)\n", ""),
-    Step("session/__init__.py", "no checkpoint is taken by policy", "        self._checkpoint_by_policy()\n        return turns", "        return turns"),
-    Step("session/__init__.py", "a view is shown without turns that others took away meanwhile", "            if len(turns) == len(wanted):\n", "            if True:\n"),
-    Step("session/__init__.py", "a turn of the view that cannot be read is left out for ever", "raise Corrupt(self.name, seq, \"a turn of the view\", \"none\", \"missing turn\")", "return lineage, turns"),
-)  # fmt: skip
-
-STORE = "store.py"
-_delete = (
-    Step(STORE, "no mark goes first", "        self.engine.latch(name, \"it is being deleted\")\n", ""),
-    Step(STORE, "states stay", "        self.engine.delete_states(name, self.engine.states(name))\n", ""),
-    Step(STORE, "content is dropped with its row, not erased before", "        self.engine.delete(name, seqs, content_only=True)\n", ""),
-    Step(STORE, "rows stay", "        self.engine.delete(name, seqs)\n", ""),
-    Step(STORE, "what stands still is called deleted", "        if (left := next(iter(self.engine.scan(name)), None)) or self.engine.states(name):\n", "        if (left := None):\n"),
-    Step(STORE, "states that stand still are called deleted", "        if (left := next(iter(self.engine.scan(name)), None)) or self.engine.states(name):\n", "        if (left := next(iter(self.engine.scan(name)), None)):\n"),
-    Step(STORE, "the mark stays", "        self.engine.latch(name, None)\n        return tuple(forks)", "        return tuple(forks)"),
-    Step(STORE, "a delete that was cut off cannot be finished", "if not seqs and self.engine.latched(name) is None:", "if not seqs:"),
-    Step(STORE, "an unknown session is deleted", "if not seqs and self.engine.latched(name) is None:", "if False:"),
-    Step(STORE, "forks that keep copies are not named", "        forks = removal.forks_of(self.engine, name)\n        self.engine.latch", "        forks = list[str]()\n        self.engine.latch"),
-    Step(STORE, "closing keeps the holder alive", "            release(self.holder)\n", ""),
-    Step(STORE, "verify does not ask the engine", "        found += [Report(CompactionVerdict.ALTERED, 0, detail=f\"engine: {what}\") for what in self.engine.check()]\n", ""),
-    Step(STORE, "verify does not miss sessions that only the anchor knows", "        if self.anchor and not name:\n", "        if False:\n"),
-)  # fmt: skip
-
-VERIFICATION = "session/verification.py"
-_verify = (
-    Step(VERIFICATION, "rows are not held against their digests", "inner_ok = row.erased or codec.digest(row.salt, row.body) == row.inner", "inner_ok = True"),
-    Step(VERIFICATION, "links are not checked", "linked = self.before is None or row.digest ==", "linked = True or row.digest =="),
-    Step(VERIFICATION, "gaps are not told", "                yield Finding(gap=Gap(seq, row.seq - 1, ids))\n", ""),
-    Step(VERIFICATION, "the digest of the view before is not checked", "view_digest(lineage.items) != entry.pre_digest:", "False:"),
-    Step(VERIFICATION, "the digest of the view after is not checked", "view_digest(after.items) != entry.post_digest:", "False:"),
-    Step(VERIFICATION, "a state that differs from the fold is believed", "elif not ours or (self.lineage is not None and state != self.lineage):", "elif not ours:"),
-    Step(VERIFICATION, "a state of another chain is believed", "ours = state is not None and state.digest == row.digest.hex()", "ours = state is not None"),
-    Step(VERIFICATION, "states beyond the head are not told", "        if beyond:\n", "        if False:\n"),
-    Step(VERIFICATION, "the anchor is not asked", "        if self.anchored:\n", "        if False:\n"),
-    Step(VERIFICATION, "the digest at the anchor is not asked", "self.log.digest_at(seq) == digest, self.head)", "True, self.head)"),
-    Step(VERIFICATION, "an open removal is not in progress", "return lineage.generation if lineage.pruning or lineage.purging or self.unswept else None", "return None"),
-    Step(VERIFICATION, "tainted states that are left are not in progress", "            self.unswept = True\n", "            pass\n"),
-    Step(VERIFICATION, "an erased row needs no purge", "declared = gone or (row.erased and self._declared(row.seq))", "declared = True"),
-    Step(VERIFICATION, "a row's generation is not held against the fold", "expected = self.lineage.generation if self.lineage and not gone else row.generation", "expected = row.generation"),
-    Step(VERIFICATION, "an entry that cannot follow is not told", "            yield Finding(mismatch=Mismatch(lineage.generation, \"post\", row.seq))\n            return\n        if", "            return\n        if"),
-)  # fmt: skip
-
-_codec = (
-    Step("codec.py", "the chain does not hold the row before", "return digest(before, header, inner)", "return digest(b\"\", header, inner)"),
-    Step("codec.py", "the chain does not hold the header", "return digest(before, header, inner)", "return digest(before, b\"\", inner)"),
-    Step("codec.py", "the chain does not hold the content", "return digest(before, header, inner)", "return digest(before, header)"),
-    Step("codec.py", "the header leaves out the unique key", "to_json([seq, kind, generation, size, unique, list(keys)])", "to_json([seq, kind, generation, size, list(keys)])"),
-    Step("codec.py", "the header leaves out the lookup keys", "to_json([seq, kind, generation, size, unique, list(keys)])", "to_json([seq, kind, generation, size, unique])"),
-    Step("codec.py", "the header leaves out the generation", "to_json([seq, kind, generation, size, unique, list(keys)])", "to_json([seq, kind, size, unique, list(keys)])"),
-    Step("codec.py", "the header leaves out the kind", "to_json([seq, kind, generation, size, unique, list(keys)])", "to_json([seq, generation, size, unique, list(keys)])"),
-    Step("codec.py", "the header leaves out the size", "to_json([seq, kind, generation, size, unique, list(keys)])", "to_json([seq, kind, generation, unique, list(keys)])"),
-    Step("codec.py", "the salt is not in the digest", "inner = digest(salt, body)", "inner = digest(b\"\", body)"),
-    Step("codec.py", "borders of parts are not in a digest", "        h.update(len(part).to_bytes(8, \"big\"))\n", ""),
-    Step("codec.py", "chains of all sessions begin alike", "return digest(b\"lineal\", session.encode(\"utf-8\", \"surrogatepass\"))", "return digest(b\"lineal\")"),
-    Step("codec.py", "a newer format is read as this one", "if type(version) is not int or version != FORMAT or kind not in TYPES:", "if kind not in TYPES:"),
-    Step("codec.py", "an unknown kind is carried in silence", "if kind.startswith(\"x.\"):", "if kind.startswith(\"x.\") or kind not in TYPES:"),
-    Step("codec.py", "what is written is not read as its kind first", "            msgspec.convert(fields, type(entry))\n", "            pass\n"),
-    Step("codec.py", "the unique key of an intent leaves out its attempt", "f\"intent:{entry.key}:{entry.attempt}\"", "f\"intent:{entry.key}\""),
-    Step("codec.py", "an intent has no unique key", "return f\"intent:{entry.key}:{entry.attempt}\", (", "return None, ("),
-    Step("codec.py", "a turn's unique key leaves out its branch", "f\"turn:{branch}:{entry.id}\"", "f\"turn:{entry.id}\""),
-    Step("codec.py", "a commit has no unique key", "return f\"request:{entry.request_id}\", (", "return None, ("),
-)  # fmt: skip
-
-_anchor = (
-    Step("anchor.py", "a cut tail is not seen", "        if head < seq:\n", "        if False:\n"),
-    Step("anchor.py", "another history is not seen", "        if found != digest:\n", "        if False:\n"),
-    Step("anchor.py", "an older head sets the anchor back", "if heads.get(session, (0, \"\", 0))[0] <= seq:", "if True:"),
-    Step("anchor.py", "the file is not synced", "            os.fsync(f.fileno())\n", ""),
-    Step("anchor.py", "the folder is not synced", "            os.fsync(folder)\n", "            pass\n"),
-    Step("anchor.py", "the folder is synced before the file is renamed", "        os.replace(fresh, self.path)\n        folder = os.open(self.path.parent, os.O_RDONLY)\n        try:\n            os.fsync(folder)\n", "        folder = os.open(self.path.parent, os.O_RDONLY)\n        try:\n            os.fsync(folder)\n            os.replace(fresh, self.path)\n"),
-    Step("anchor.py", "the file is written in place", "        os.replace(fresh, self.path)\n", "        self.path.write_bytes(fresh.read_bytes())\n"),
-    Step("anchor.py", "two processes write at once", "                    fcntl.flock(held, fcntl.LOCK_EX)\n", ""),
-    Step("anchor.py", "other sessions' heads are forgotten", "{**heads, session: (seq, digest, epoch)}", "{session: (seq, digest, epoch)}"),
-    Step("anchor.py", "a damaged anchor counts as none", "            raise Corrupt(\"\", 0, \"an anchor file\", f\"{self.path}: {e}\", \"unreadable anchor\") from e", "            return {}"),
-)  # fmt: skip
-
-SQLITE, FILE, ROWS = "engines/sqlite.py", "engines/sqlite_file.py", "engines/sqlite_rows.py"
-ENGINE_TESTS = ("tests/engines/test_sqlite", "tests/testing", "tests/stories/test_two_processes")
-_sqlite = (
-    Step(FILE, "synchronous is not FULL", "(\"synchronous\", \"FULL\")", "(\"synchronous\", \"NORMAL\")", tests=ENGINE_TESTS),
-    Step(FILE, "freed bytes are not overwritten", "(\"secure_delete\", 1)", "(\"secure_delete\", 0)", tests=ENGINE_TESTS),
-    Step(FILE, "fsync need not reach the drive", "(\"fullfsync\", 1)", "(\"fullfsync\", 0)", tests=ENGINE_TESTS),
-    Step(FILE, "a checkpoint's fsync need not reach the drive", "(\"checkpoint_fullfsync\", 1)", "(\"checkpoint_fullfsync\", 0)", tests=ENGINE_TESTS),
-    Step(FILE, "cells are not checked", "(\"cell_size_check\", 1)", "(\"cell_size_check\", 0)", tests=ENGINE_TESTS),
-    Step(FILE, "the schema in a file is trusted", "(\"trusted_schema\", 0)", "(\"trusted_schema\", 1)", tests=ENGINE_TESTS),
-    Step(FILE, "the journal may be other than a WAL", "    if mode != \"wal\":\n", "    if False:\n"),
-    Step(FILE, "readers may write", "connection.pragma(\"query_only\", int(not writer))", "connection.pragma(\"query_only\", 0)"),
-    Step(FILE, "a second writer need not wait", "        _refuse_unless_second_writer_waits(file, connection)\n", "        pass\n"),
-    Step(FILE, "locks are not probed", "        refuse_unless_locks_hold(directory)\n", "        pass\n"),
-    Step(FILE, "an unsafe mount is taken", "        refuse_unsafe_mount(directory)\n", "        pass\n"),
-    Step(FILE, "an old SQLite is taken", "    if tuple(map(int, version.split(\".\")[:3])) < LEAST_SQLITE:\n", "    if False:\n"),
-    Step(FILE, "another program's file is taken over", "if mark != APPLICATION_ID and not tables >= TABLES:", "if False:"),
-    Step(FILE, "a lost file beside its WAL is made anew", "    if not size and file.wal_bytes:\n        found = f", "    if False:\n        found = f"),
-    Step(SQLITE, "an append is no transaction", "            db.execute(\"BEGIN IMMEDIATE\")\n            try:\n                yield db\n                db.execute(\"COMMIT\")\n", "            try:\n                yield db\n"),
-    Step(SQLITE, "an append is acknowledged before its commit", "                db.execute(\"COMMIT\")\n            finally:\n                if db.in_transaction:\n                    db.execute(\"ROLLBACK\")", "                pass\n            finally:\n                pass"),
-    Step(SQLITE, "an error leaves its transaction open", "                if db.in_transaction:\n                    db.execute(\"ROLLBACK\")", "                pass"),
-    Step(SQLITE, "a transaction takes its lock late", "            db.execute(\"BEGIN IMMEDIATE\")\n", "            db.execute(\"BEGIN\")\n"),
-    Step(ROWS, "an append does not ask for the head", "AND s.id << {SEQ_BITS} | (?2 - 1) = coalesce(", "AND s.id << {SEQ_BITS} | (?2 - 1) >= coalesce(", tests=ENGINE_TESTS),
-    Step(ROWS, "a unique key may stand twice", "CREATE UNIQUE INDEX entries_unique", "CREATE INDEX entries_unique", tests=ENGINE_TESTS),
-    Step(ROWS, "rows are read in no order", "AND id <= ({_SESSION} << {SEQ_BITS}) + ?3 %s ORDER BY id\n", "AND id <= ({_SESSION} << {SEQ_BITS}) + ?3 %s ORDER BY id DESC\n", tests=ENGINE_TESTS),
-    Step(ROWS, "erasing keeps the bytes", "UPDATE entries SET salt = x'', body = x'' WHERE", "UPDATE entries SET salt = x'' WHERE", tests=ENGINE_TESTS),
-    Step(ROWS, "a state is not blanked before it is dropped", "BLANK_STATE = f\"UPDATE states SET data = NULL WHERE", "BLANK_STATE = f\"UPDATE states SET data = data WHERE", tests=ENGINE_TESTS),
-    Step(ROWS, "a wrong column is believed", "    if tuple(map(type, record[:8])) != _COLUMN_TYPES:\n", "    if False:\n"),
-    Step(SQLITE, "erased bytes are left in the file's gaps", "                    db.execute(\"VACUUM\")\n", "                    pass\n"),
-    Step(SQLITE, "erased bytes are left in the -wal file", "            self._uncut = not self._cut_wal()\n", "            self._uncut = False\n"),
-    Step(SQLITE, "whether the file is still there is not asked", "        if self._file.identity != self._identity:\n", "        if False:\n"),
-    Step(SQLITE, "a forked child goes on writing", "        if os.getpid() != self._process:\n            raise", "        if False:\n            raise"),
-    Step(SQLITE, "a delete takes the lock for as long as it lasts", "islice(going, done, done + CHUNK_ROWS):", "islice(going, done, None):"),
-    Step(SQLITE, "a delete of many rows leaves no time to others", "                    if time.monotonic() - begun > CHUNK_SECONDS:\n                        break\n", ""),
-    Step(SQLITE, "an error of SQLite ends a scan in silence", "            raise translated(e, self._asked(\"scan\", session), session, seen + 1, 0.0) from e\n        finally:\n            cursor.close(True)", "            return\n        finally:\n            cursor.close(True)"),
-    Step("engines/memory.py", "an append in memory does not ask for the head", "            if log.head != expected_seq:\n", "            if False:\n"),
-    Step("engines/memory.py", "a unique key may stand twice in memory", "                if found:\n                    raise Duplicate", "                if False:\n                    raise Duplicate"),
-    Step("engines/__init__.py", "a batch need not follow its head", "        if row.seq != seq:\n", "        if False:\n"),
-)  # fmt: skip
-
-_holder = (
-    Step("holder.py", "another machine's holder never dies", "        return clock.wall() < held.deadline\n", "        return True\n"),
-    Step("holder.py", "another machine's holder is always dead", "        return clock.wall() < held.deadline\n", "        return False\n"),
-    Step("holder.py", "a holder of an earlier boot lives", "    if them.boot != _boot_id():\n        return False\n", ""),
-    Step("holder.py", "a lease never runs out", "    if expires and clock.boot() >= held.boot_deadline:\n        return False\n", ""),
-    Step("holder.py", "an effect's lease runs out", "    if expires and clock.boot() >= held.boot_deadline:\n", "    if clock.boot() >= held.boot_deadline:\n"),
-    Step("holder.py", "a closed store's holder lives", "return them.token in _LIVE_TOKENS and held not in _GIVEN_UP", "return held not in _GIVEN_UP"),
-    Step("holder.py", "what was given up is waited for", "return them.token in _LIVE_TOKENS and held not in _GIVEN_UP", "return them.token in _LIVE_TOKENS"),
-    Step("holder.py", "a dead process of this boot lives", "return _start_of(them.pid) == them.started", "return True"),
-    Step("holder.py", "a new process with an old number is taken for the old one", "return _start_of(them.pid) == them.started", "return _start_of(them.pid) is not None"),
-    Step("holder.py", "a zombie lives", "return None if fields[0] in \"ZX\" else int(fields[19])", "return int(fields[19])"),
-)  # fmt: skip
-
-PROTOCOLS: dict[str, tuple[Step, ...]] = {
-    "compaction": _compaction,
-    "summarizing": _summarizing,
-    "spilling": _spilling,
-    "effects": _effects,
-    "travel": _travel,
-    "forking": _forking,
-    "removal": _removal,
-    "log": _log,
-    "appending": _appending,
-    "session": _session,
-    "delete and verify a store": _delete,
-    "verification": _verify,
-    "codec": _codec,
-    "anchor": _anchor,
-    "sqlite and memory": _sqlite,
-    "holder": _holder,
-}
+    for step in steps():
+        if step.file not in known:
+            text = (root / SRC / step.file).read_text()
+            known[step.file] = text, functions(text)
+        text, inside = known[step.file]
+        if text.count(step.old) != 1:
+            told = f"{text.count(step.old)} places read {step.old!r}"
+            raise LookupError(f"{step.file}: {told}; correct steps/{step.protocol.replace(' ', '_')}.steps ({step.what})")
+        start = text.index(step.old)
+        first = start + len(step.old) - len(step.old.lstrip())
+        where = enclosing(inside, first, first + 1)
+        if not where and not step.tests:
+            raise LookupError(f"{step.file}: {step.what!r} stands in no function; say which tests know of it")
+        name = f"{step.protocol}: {step.what}"
+        yield Mutant(name, step.protocol, step.row, step.file, start, start + len(step.old), step.new, where, tests=step.tests)

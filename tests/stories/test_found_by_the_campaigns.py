@@ -10,8 +10,11 @@ import pytest
 from lineal.engines.memory import MemoryEngine
 from lineal.engines.sqlite import SqliteEngine
 from lineal.errors import Corrupt, Unavailable
+from lineal.policy import Policy
 from lineal.session import Session
+from lineal.session.outcomes import Compacted, Nothing
 from lineal.store import Store
+from lineal.summarizers import SummaryRequest
 from lineal.testing.faults import FaultyEngine
 from lineal.testing.stories import POLICY, answer, summarize, user
 
@@ -231,3 +234,44 @@ def test_an_error_of_a_read_that_somebody_keeps_holds_no_snapshot(store_path: Pa
     with pytest.raises(Exception, match="closed"):
         made[-1].execute("SELECT 1")
     engine.close()
+
+
+# --- what the formal model and the golden scripts found --------------------------------------------------------------
+
+
+def test_what_was_said_while_a_compaction_ran_is_a_change_since() -> None:
+    """R24: a second pass is a no-op only if nothing came since the first one began."""
+    session = talked(opened(MemoryEngine()), 4)
+    plan = session.plan_compaction()
+    talked(session, 3, first=5)
+    session.commit_compaction(plan, summarize(plan.request))
+    after = session.compact()
+    assert isinstance(after, Compacted) and {"u5", "a5"} <= set(after.covered)
+    assert isinstance(session.compact(), Nothing)
+
+
+def test_what_was_done_before_anything_was_said_leaves_the_view_with_the_first_turn() -> None:
+    """R50: an equal call under no key is a look-alike then, not a deliberate repeat."""
+    session = opened(MemoryEngine())
+    with session.effect("shell", {"run": "drop"}, key="e1") as effect:
+        effect.settle("dropped")
+    talked(session, 6)
+    assert isinstance(session.compact(), Compacted)
+    with session.effect("shell", {"run": "drop"}) as again:
+        assert not again.pending and again.result == "dropped"
+    assert again.verdict is not None and again.verdict.reason == "look_alike"
+
+
+def test_a_small_window_gets_a_large_view_below_a_new_ceiling_part_by_part() -> None:
+    """R27: turns that a later part will cover are not counted as what must stay."""
+    store = Store(MemoryEngine())
+    session = store.session("agent", Policy(trigger=9_000, ceiling=90_000, target=6_000, floor_turns=2), summarize)
+    talked(session, 60)
+    session.policy = Policy(trigger=600, ceiling=1_000, target=400, floor_turns=2, summary_max_tokens=150)
+
+    def small(request: SummaryRequest) -> str:
+        return summarize(request)
+
+    small.window = 3_000  # type: ignore[attr-defined]
+    outcome = session.maybe_compact(small)
+    assert isinstance(outcome, Compacted) and outcome.lossy and session.status().tokens <= 1_000

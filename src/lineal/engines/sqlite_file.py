@@ -7,7 +7,7 @@
 | not an SQLite file; cut short; malformed | `Corrupt`, untouched |
 | an SQLite file of somebody else | `Unavailable`, untouched |
 | a newer format | `Unavailable`, untouched |
-| lineal's, but without one of its tables, or with the mark of another program | `Corrupt` |
+| lineal's, but without one of its tables or indexes, or with the mark of another program | `Corrupt` |
 | a file or directory that cannot be written | opened for reading; each write is `Unavailable` |
 
 Whether pages carry checksums is a fact of the file, found in its header; the option decides for a new file only.
@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import apsw
 
 from lineal.engines.mounts import refuse_unless_locks_hold, refuse_unsafe_mount
-from lineal.engines.sqlite_rows import APPLICATION_ID, FORMAT, SCHEMA, TABLES
+from lineal.engines.sqlite_rows import APPLICATION_ID, FORMAT, INDEXES, SCHEMA, TABLES
 from lineal.errors import Corrupt, LinealError, Unavailable
 
 LEAST_SQLITE = (3, 51, 3)  # before it, two connections that write and checkpoint at once could damage a WAL
@@ -122,6 +122,7 @@ class StoreFile:
             for name, value in SETTINGS:
                 connection.pragma(name, value)
             connection.pragma("query_only", int(not writer))
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)  # we have none: one that lies there is not our own
         except BaseException:
             self.leave(connection)
             raise
@@ -314,8 +315,8 @@ def _look(file: StoreFile, create: bool) -> None:
 def _judge(file: StoreFile, connection: apsw.Connection) -> str:
     """ "new" or "ours"; anything else is raised, and the file left as it was."""
     mark, version = connection.pragma("application_id"), connection.pragma("user_version")
-    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall()
-    tables = {name for (name,) in names}
+    parts = connection.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    tables, indexes = ({name for kind, name in parts if kind == wanted} for wanted in ("table", "index"))
     if not mark and not version and not tables:
         return "new"
     if mark != APPLICATION_ID and not tables >= TABLES:
@@ -326,11 +327,10 @@ def _judge(file: StoreFile, connection: apsw.Connection) -> str:
         raise Unavailable(
             f"store {file.path} of format {version}", f"this version reads format {FORMAT}", "upgrade lineal; nothing was changed"
         )
-    if version < 1 or not tables >= TABLES:
-        missing = ", ".join(sorted(TABLES - tables)) or "none"
-        raise Corrupt(
-            "", 0, f"format 1 to {FORMAT} and all tables in {file.path}", f"format {version}, tables missing: {missing}", "altered file"
-        )
+    if version < 1 or not tables >= TABLES or not indexes >= INDEXES:
+        gone = [", ".join(sorted(missing)) or "none" for missing in (TABLES - tables, INDEXES - indexes)]
+        found = f"format {version}, tables missing: {gone[0]}, indexes missing: {gone[1]}"
+        raise Corrupt("", 0, f"format 1 to {FORMAT} and all tables and indexes in {file.path}", found, "altered file")
     return "ours"
 
 

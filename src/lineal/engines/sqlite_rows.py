@@ -31,6 +31,7 @@ CREATE INDEX entries_key2 ON entries(session, key2) WHERE key2 IS NOT NULL;
 CREATE TABLE states(id INTEGER PRIMARY KEY, data BLOB) STRICT;
 """
 TABLES = {"sessions", "entries", "states"}
+INDEXES = {"entries_unique", "entries_key1", "entries_key2"}  # without them a key would be free again, or not be found
 
 _SESSION = "(SELECT id FROM sessions WHERE name = ?1)"
 _PLACE = f"({_SESSION} << {SEQ_BITS} | ?2)"

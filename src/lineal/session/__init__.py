@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
 from lineal import working_set
-from lineal.anchor import AnchorFile
+from lineal.anchor import HeadAnchor
 from lineal.codec import arguments_digest
 from lineal.engines import Engine
 from lineal.entries import CompactionCommitted, Entry, Holder, Pin, Pinned, Range, Turn, Unpinned, Usage
@@ -69,7 +69,7 @@ class Session:
         self.engine: Engine = store.engine
         self.clock: Clock = store.clock
         self.holder: Holder = store.holder
-        self.anchor: AnchorFile | None = store.anchor
+        self.anchor: HeadAnchor | None = store.anchor
         self.bound_emissions: set[str] = set()
         self.log = Log(self.engine, name, self.clock, self.anchor)
 

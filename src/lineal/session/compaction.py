@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from lineal.entries import (
     Node,
     Suspended,
 )
-from lineal.errors import Corrupt, PolicyError, Refused, Unavailable, UnrecoverableCompactionError, Verdict
+from lineal.errors import Corrupt, LinealError, PolicyError, Refused, Unavailable, UnrecoverableCompactionError, Verdict
 from lineal.holder import alive, describe, give_up, lease
 from lineal.lineage import Item, Lineage, TurnItem, calibrated, place
 from lineal.rules import compaction as rule
@@ -88,7 +89,9 @@ def plan(
         request = _request(session, lineage, fitted, flight.generation, window)
     except BaseException:
         gone = CompactionAborted(generation=flight.generation, why="its turns could not be read")
-        session.log.write(lambda now: [gone] if now.in_flight == flight else [])
+        give_up(flight.lease)
+        with suppress(LinealError):  # found damage makes the log read-only: the plan is given up, and what was found is raised
+            session.log.write(lambda now: [gone] if now.in_flight == flight else [])
         raise
     spilled = tuple(t.id for t in fitted.put_aside)
     return Plan(

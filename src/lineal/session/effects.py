@@ -251,10 +251,8 @@ def _lookalike(session: Session, lineage: Lineage, effect: Effect, digest: str, 
     since = alike[-1][0].seq if len(alike) == LOOKALIKES else 0
     session.log.refuse_unless_all(lineage, asked, call_chain(effect.tool, digest), {row.seq: e for row, e in alike}, since)
     for row, entry in alike:
-        if not isinstance(entry, EffectIntended) or entry.key == key:
-            continue
-        earlier = row_of(session, lineage, entry.key)
-        if earlier is None:
+        earlier = row_of(session, lineage, entry.key) if isinstance(entry, EffectIntended) and entry.key != key else None
+        if not isinstance(entry, EffectIntended) or earlier is None:
             continue
         held = lineage.effect(entry.key)
         verdict = emission.judge_lookalike(

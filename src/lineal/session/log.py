@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lineal import codec, ranges
-from lineal.anchor import AnchorFile
+from lineal.anchor import HeadAnchor
 from lineal.engines import Duplicate, Engine, Row
 from lineal.entries import Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
 from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
@@ -47,7 +47,7 @@ class Log:
     Without `read_ahead` nothing is folded at the start: for reading the rows of a log that may be damaged.
     """
 
-    def __init__(self, engine: Engine, session: str, clock: Clock, anchor: AnchorFile | None = None, read_ahead: bool = True):
+    def __init__(self, engine: Engine, session: str, clock: Clock, anchor: HeadAnchor | None = None, read_ahead: bool = True):
         self.engine, self.session, self.clock, self.anchor = engine, session, clock, anchor
         self.lock = threading.RLock()
         self._runs: list[Run] | None = None
@@ -63,7 +63,13 @@ class Log:
         newest = self.engine.state(self.session)
         lineage = self._restore(None, newest)
         self._state_at = lineage.head
-        lineage = self._fold_on(lineage, None)
+        try:
+            lineage = self._fold_on(lineage, None)
+        except Refused as pruned:
+            if self.engine.state(self.session) != newest:
+                return self._open()  # others pruned meanwhile, and left a newer state
+            expected = "a sound state behind the pruned entries"
+            raise self._damage(Corrupt(self.session, newest[0] if newest else 0, expected, "none", "damaged state")) from pruned
         if newest and newest[0] > lineage.head:
             # A state is kept only for an entry that was acknowledged (R60).
             found = f"head {lineage.head}"
@@ -140,8 +146,16 @@ class Log:
         start, head = max(0, after - 1), self.lineage.head
         before = codec.seed(self.session) if start == 0 and after == 0 else None
         rows = self.engine.scan(self.session, start, until)
-        pairs = self._verified(rows, start, before, whole=False, last=head if until is None else min(until, head))
-        return ((row, entry) for row, entry in pairs if row.seq > after)
+        return self._vouched(self._verified(rows, start, before, whole=False, last=head if until is None else min(until, head)), after)
+
+    def _vouched(self, pairs: Iterable[tuple[Row, Entry]], after: int) -> Iterator[tuple[Row, Entry]]:
+        """What stands above `after`, and then a look at what follows the last of it."""
+        last: Row | None = None
+        for last, entry in pairs:
+            if last.seq > after:
+                yield last, entry
+        if last is not None and last.seq > after:
+            self._refuse_unless_followed(last)
 
     def rows(self, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[Row, Entry]]:
         for first, last in ranges:
@@ -169,7 +183,16 @@ class Log:
         before = self.digest_at(row.seq - 1)
         if before is not None:  # None: the row before it is gone, in the middle of a pruned run
             self._refuse_unless_linked(row, bytes.fromhex(before))
+        self._refuse_unless_followed(row)
         return self.entry(row)
+
+    def _refuse_unless_followed(self, row: Row) -> None:
+        """What stands behind a row vouches for it: one that was rewritten with all its own digests does not fit there any more."""
+        behind = next(iter(self.engine.scan(self.session, row.seq, row.seq + 1)), None)
+        if behind is not None:
+            self._refuse_unless_linked(behind, row.digest)
+        elif row.seq == self.lineage.head and row.digest.hex() != self.lineage.digest:
+            raise self._damage(Corrupt(self.session, row.seq, self.lineage.digest[:16], row.digest.hex()[:16], "chain broken"))
 
     def _refuse_unless_linked(self, row: Row, before: bytes) -> None:
         linked = codec.link(before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner)

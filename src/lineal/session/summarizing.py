@@ -94,8 +94,7 @@ def settle(session: Session, begun: Plan, summary: Any) -> Outcome:
     try:
         return commit(session, begun, summary)
     except Refused as refusal:
-        counts = begun.automatic or refusal.reason == "no_gain"
-        abort(session, begun, str(refusal), ineffective=counts and refusal.reason != "overtaken")
+        abort(session, begun, str(refusal), ineffective=begun.automatic or refusal.reason == "no_gain")
         return refusal
     except (Conflict, Corrupt):
         raise

@@ -8,6 +8,7 @@ Memory is bounded by the view. A clean verdict lifts the latch; damage sets it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lineal import codec, ranges
@@ -22,7 +23,7 @@ from lineal.session.log import Log
 from lineal.session.states import tainted, unpack
 
 if TYPE_CHECKING:
-    from lineal.anchor import AnchorFile
+    from lineal.anchor import HeadAnchor
     from lineal.engines import Engine
     from lineal.holder import Clock
 
@@ -43,7 +44,7 @@ class Reports(tuple[Report, ...]):
 class _Reader:
     """One pass over a session's rows. It trusts nothing that it has not read."""
 
-    def __init__(self, engine: Engine, name: str, clock: Clock, anchor: AnchorFile | None):
+    def __init__(self, engine: Engine, name: str, clock: Clock, anchor: HeadAnchor | None):
         self.engine, self.name = engine, name
         self.log = Log(engine, name, clock, read_ahead=False)
         self.before: bytes | None = codec.seed(name)
@@ -52,7 +53,7 @@ class _Reader:
         self.unswept = False
         # What is only ever behind the log is read before it: others may append while it is read.
         self.states = set(engine.states(name))
-        self.anchored = anchor.read().get(name) if anchor else None
+        self.anchored = anchor.read(name).get(name) if anchor else None
 
     def findings(self) -> Iterator[Finding]:
         after: int | None = 0
@@ -193,12 +194,17 @@ class _Reader:
         return lineage.generation if lineage.pruning or lineage.purging or self.unswept else None
 
 
-def verify(engine: Engine, name: str, clock: Clock, anchor: AnchorFile | None = None) -> Reports:
+def verify(engine: Engine, name: str, clock: Clock, anchor: HeadAnchor | None = None) -> Reports:
     """Every finding about one session, or the one report that it is clean. Reads all rows; changes nothing."""
     reader = _Reader(engine, name, clock, anchor)
     reports = [r for finding in reader.findings() if (r := judge_finding(finding))]
     generation = reader.lineage.generation if reader.lineage else 0
-    return Reports(conclude(reports, reader.in_flight, generation))
+    found = conclude(reports, reader.in_flight, generation)
+    if reader.anchored and found[0].clean and reader.head > reader.anchored[0]:
+        # A crash leaves it so, until the next append moves the anchor; a row that somebody else chained to the end does, too.
+        beyond = f"{found[0].detail}; the rows behind seq {reader.anchored[0]} are not vouched for by the anchor"
+        found = (replace(found[0], detail=beyond),)
+    return Reports(found)
 
 
 def salvage(engine: Engine, name: str, clock: Clock) -> Iterator[tuple[Row, TurnAppended]]:

@@ -87,7 +87,8 @@ class LinealAdapter(MemoryAdapter):  # type: ignore[misc]  # it comes without ty
     def write_raw(self, record: Record) -> None:
         with closing(apsw.Connection(str(self._path))) as db:
             values = (self._place(db, FIRST) + record.seq, *(record.fields[name] for name in COLUMNS))
-            db.execute("DROP INDEX IF EXISTS entries_unique").fetchall()  # it stands in an attacker's way as in nobody's else
+            db.execute("DROP INDEX entries_unique").fetchall()  # one that is not unique takes its place: it would stand in the way
+            db.execute('CREATE INDEX entries_unique ON entries(session, "unique")').fetchall()
             marks = ", ".join("?" * len(values))
             db.execute(f"INSERT OR REPLACE INTO entries(id, {', '.join(COLUMNS)}) VALUES ({marks})", values).fetchall()
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lineal import codec
+from lineal.anchor import AnchorPlace
 from lineal.engines import Engine
 from lineal.engines.memory import MemoryEngine
 from lineal.errors import LinealError, Refused
@@ -65,7 +66,7 @@ class Tale:
     engine: FaultyEngine
     reopen: Callable[[], Engine]
     tell: Callable[[str], None]
-    anchor: str | None = None
+    anchor: str | AnchorPlace | None = None
     clock: Clock | None = None
     held: dict[str, Any] = field(default_factory=dict)
     store: Store = field(init=False)

@@ -1,134 +1,392 @@
 """Every row of a store, changed at rest in every way: what of it is noticed, and when?
 
-The store is the one that `stories.STORY` leaves behind, which has every kind of entry. Each edit goes to a copy of it, at one
-row; then the copy is opened and read as an agent reads it, and verified. An edit may be noticed by reading, by `verify()`, or
-do no harm (everything that can be asked has the true answer); anything else is undetected.
+`LIFE` leaves a store in which every verb was used. Each edit goes to copies of it, at one row. One copy is opened and asked
+everything that can be asked, question by question, and then verified; in another, each effect of the ledger is begun again.
+
+| an answer | is |
+|---|---|
+| as before the edit | true |
+| an error of lineal's that says what was found | noticed |
+| any other | undetected: damage that was read as sound |
+
+The anchor lies elsewhere: whoever edits has the store and lineal's code, and not the anchor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lineal import codec
+from lineal.anchor import Head
 from lineal.engines import Row
-from lineal.errors import LinealError, Refused
+from lineal.errors import Corrupt, LinealError, Refused
 from lineal.holder import release
+from lineal.rules.integrity import CompactionVerdict as V
+from lineal.session import Session
+from lineal.session.outcomes import LedgerRow
 from lineal.store import Store
 from lineal.testing.faults import FaultyEngine
 from lineal.testing.scripts.places import InFile, InMemory, Place
-from lineal.testing.stories import POLICY, STORY, Tale, portrait, summarize
+from lineal.testing.stories import POLICY, STORY, Step, Tale, answer, summarize, user
 from lineal.testing.tally import Tally
 
-Edit = Callable[[Row, Row], dict[int, Row | None]]  # a row and the one behind it -> what stands at these seqs then
+# --- a store worth changing ------------------------------------------------------------------------------------------
+
+
+def _acts(tale: Tale) -> None:
+    """More effects than the state tells of, in every state that there is."""
+    session = tale.session
+    for n in range(26):
+        with session.effect("mail", {"to": n}, key=f"mail-{n}") as effect:
+            effect.settle(f"sent {n}")
+    with session.effect("read", {"n": 1}, key="read-1", idempotent=True) as effect:
+        effect.attach("job 7")
+        effect.settle("one")
+    for refused in (True, False):
+        with session.effect("push", {"branch": "topic"}, key="push-1") as effect:
+            effect.no_effect("not a fast-forward") if refused else effect.settle("pushed")
+    with session.effect("order", {"n": 2}, key="order-1") as effect:
+        effect.settle("ordered")
+    session.resolve_effect("order-1", "compensated", "sent back")
+    session.append(user(16), id="u16")
+    with session.effect("reboot", {"host": "north"}) as effect:
+        effect.settle("it is up again")
+
+
+def _talks_on(tale: Tale) -> None:
+    tale.session.append([m for n in range(17, 24) for m in (answer(n), user(n))], id=[i for n in range(17, 24) for i in (f"a{n}", f"u{n}")])
+    tale.session.compact()
+    tale.session.checkpoint("the end")
+    tale.session.append([answer(24), user(24), answer(25)], id=["a24", "u24", "a25"])
+
+
+LIFE: tuple[Step, ...] = (*STORY[:-1], Step("act", _acts), Step("talk on", _talks_on), STORY[-1])
+
+
+@dataclass
+class Remembered:
+    """An anchor that lies in this process."""
+
+    heads: dict[str, Head] = field(default_factory=dict)
+
+    def read(self, session: str | None = None) -> Mapping[str, Head]:
+        return self.heads if session is None else {n: head for n, head in self.heads.items() if n == session}
+
+    def write(self, session: str, head: Head) -> None:
+        self.heads[session] = max(head, self.heads.get(session, head))
+
+
+@dataclass
+class Kept:
+    """A store and its anchor."""
+
+    place: Place
+    anchor: Remembered
+
+    def copy(self) -> Kept:
+        return Kept(self.place.copy(), deepcopy(self.anchor))
+
+    def ask(self, question: Callable[[Store], Any]) -> Any:
+        engine = self.place.open()
+        store = Store(engine, self.anchor)
+        try:
+            return question(store)
+        finally:
+            release(store.holder)
+            engine.close()
+
+    def forget(self) -> None:
+        """For a copy that is no longer wanted."""
+        if isinstance(self.place, InFile):
+            for left in self.place.path.parent.glob(f"{self.place.path.name}*"):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def lived(place: Place) -> Kept:
+    """The store in `place` once the whole of `LIFE` was lived there."""
+    kept = Kept(place, Remembered())
+    tale = Tale(FaultyEngine(place.open()), place.open, lambda name: None, anchor=kept.anchor)
+    tale.play(LIFE)
+    return kept
+
+
+# --- edits -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where an edit strikes: a row, the rows before and behind it in its session, and a row of another session."""
+
+    session: str
+    before: tuple[Row, ...]
+    row: Row
+    behind: tuple[Row, ...]
+    other: Row
+
+
+Changes = dict[int, Row | None]  # what stands at these seqs afterwards
+Change = Callable[[Spot], Changes]
 
 
 def _flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] if data else b"\x01"
 
 
-def _here(change: Callable[[Row], Row]) -> Edit:
-    return lambda row, behind: {row.seq: change(row)}
+def _here(change: Callable[[Row], Row]) -> Change:
+    return lambda spot: {spot.row.seq: change(spot.row)}
+
+
+def _key(row: Row, n: int) -> Row:
+    keys = [*row.keys, *["made-up"] * (n + 1 - len(row.keys))]
+    keys[n] = f"{keys[n]}-not"
+    return replace(row, keys=tuple(keys))
+
+
+def _dropped(count: int) -> Change:
+    return lambda spot: {row.seq: None for row in (spot.row, *spot.behind)[:count]}
+
+
+def _swapped(spot: Spot) -> Changes:
+    first, second = spot.row, spot.behind[0] if spot.behind else spot.before[-1]
+    return {first.seq: replace(second, seq=first.seq), second.seq: replace(first, seq=second.seq)}
+
+
+def _the_one_before(spot: Spot) -> Changes:
+    return {spot.row.seq: replace(spot.before[-1] if spot.before else spot.behind[0], seq=spot.row.seq)}
+
+
+def _rewritten(row: Row) -> Row:
+    """Other content, with every digest of the row itself right; a row without content is left."""
+    if row.erased:
+        return row
+    body, said = re.subn(rb'"(content|outcome|label|text|why|note)":"', rb'"\1":"not ', row.body, count=1)
+    if not said:
+        body = row.body.replace(b'"at":1', b'"at":2', 1)
+    return replace(row, body=body, size=len(body), inner=codec.digest(row.salt, body))
+
+
+def _linked(row: Row, before: bytes) -> Row:
+    return replace(row, digest=codec.link(before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner))
+
+
+def _chained(spot: Spot, rows: Sequence[Row]) -> Changes:
+    """These rows, chained to the row before the spot as lineal would have chained them."""
+    before = spot.before[-1].digest if spot.before and spot.before[-1].seq == spot.row.seq - 1 else codec.seed(spot.session)
+    made: Changes = {}
+    for row in rows:
+        linked = _linked(row, before)
+        made[row.seq], before = linked, linked.digest
+    return made
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`verdict` and `offsets`: what `verify` must say, at which seqs counted from the spot's.
+
+    `or_else`: what it says where the generation of the rows around is another, or not known behind a hole.
+    """
+
+    change: Change
+    verdict: V
+    offsets: tuple[int, ...] = (0,)
+    or_else: V = V.CHAIN_BROKEN
 
 
 EDITS: dict[str, Edit] = {
-    "a flipped bit at the beginning": _here(lambda r: replace(r, body=_flipped(r.body, 0)) if r.body else replace(r, size=r.size + 1)),
-    "a flipped bit at the end": _here(lambda r: replace(r, body=_flipped(r.body, -1 % len(r.body))) if r.body else replace(r, body=b"{}")),
-    "a cut body": _here(lambda r: replace(r, body=r.body[: len(r.body) // 2] or b"x")),
-    "an emptied body": _here(lambda r: replace(r, body=b"", salt=b"") if r.body else replace(r, body=b"{}", salt=b"s" * 16)),
-    "another kind": _here(lambda r: replace(r, kind="pinned" if r.kind != "pinned" else "turn")),
-    "another generation": _here(lambda r: replace(r, generation=r.generation + 1)),
-    "another size": _here(lambda r: replace(r, size=r.size + 1)),
-    "another salt": _here(lambda r: replace(r, salt=_flipped(r.salt, 0) if r.salt else b"s" * 16)),
-    "another inner digest": _here(lambda r: replace(r, inner=_flipped(r.inner, 0))),
-    "another link": _here(lambda r: replace(r, digest=_flipped(r.digest, 0))),
-    "a dropped row": lambda row, behind: {row.seq: None},
-    "two rows swapped": lambda row, behind: {row.seq: replace(behind, seq=row.seq), behind.seq: replace(row, seq=behind.seq)},
-    "a row doubled over the next": lambda row, behind: {behind.seq: replace(row, seq=behind.seq)},
+    "a bit at the beginning": Edit(_here(lambda r: replace(r, body=_flipped(r.body, 0))), V.ALTERED),
+    "a bit in the middle": Edit(_here(lambda r: replace(r, body=_flipped(r.body, len(r.body) // 2))), V.ALTERED),
+    "a bit at the end": Edit(_here(lambda r: replace(r, body=_flipped(r.body, len(r.body) - 1))), V.ALTERED),
+    "the body longer": Edit(_here(lambda r: replace(r, body=r.body + b" ")), V.ALTERED),
+    "the body cut short": Edit(_here(lambda r: replace(r, body=r.body[:30])), V.TRUNCATED),
+    "the body blanked": Edit(_here(lambda r: replace(r, body=b"", salt=b"")), V.PHANTOM_DELETION),
+    "the salt": Edit(_here(lambda r: replace(r, salt=bytes(16))), V.ALTERED),
+    "the inner digest": Edit(_here(lambda r: replace(r, inner=_flipped(r.inner, 0))), V.ALTERED),
+    "the digest": Edit(_here(lambda r: replace(r, digest=_flipped(r.digest, 0))), V.CHAIN_BROKEN, (0, 1)),
+    "the size": Edit(_here(lambda r: replace(r, size=r.size + 1)), V.ALTERED),
+    "the generation": Edit(_here(lambda r: replace(r, generation=r.generation + 1)), V.MIXED_GENERATION_DETECTED),
+    "the kind": Edit(_here(lambda r: replace(r, kind="pinned" if r.kind != "pinned" else "turn")), V.CHAIN_BROKEN),
+    "the unique key": Edit(_here(lambda r: replace(r, unique=f"{r.unique}-not")), V.CHAIN_BROKEN),
+    "a lookup key": Edit(_here(lambda r: _key(r, 0)), V.CHAIN_BROKEN),
+    "a second lookup key": Edit(_here(lambda r: _key(r, 1)), V.CHAIN_BROKEN),
+    "no keys": Edit(_here(lambda r: replace(r, unique=None, keys=())), V.CHAIN_BROKEN),
+    "one deleted": Edit(_dropped(1), V.PHANTOM_DELETION),
+    "three deleted": Edit(_dropped(3), V.PHANTOM_DELETION, (0, 1, 2)),
+    "two swapped": Edit(_swapped, V.CHAIN_BROKEN, (0, 1, 2), V.MIXED_GENERATION_DETECTED),
+    "the one before again": Edit(_the_one_before, V.CHAIN_BROKEN, (0, 1), V.MIXED_GENERATION_DETECTED),
+    "another session's": Edit(
+        lambda spot: {spot.row.seq: replace(spot.other, seq=spot.row.seq)}, V.CHAIN_BROKEN, (0, 1), V.MIXED_GENERATION_DETECTED
+    ),
+    "rewritten, with its digests": Edit(lambda spot: _chained(spot, [_rewritten(spot.row)]), V.CHAIN_BROKEN, (1,)),
+    "rewritten, and chained to the end": Edit(lambda spot: _chained(spot, [_rewritten(spot.row), *spot.behind]), V.CUT_TAIL),
+    "cut off from here": Edit(lambda spot: {row.seq: None for row in (spot.row, *spot.behind)}, V.CUT_TAIL),
 }
 
 
-def campaign(folder: Path | None = None, progress: Callable[[int, int], None] | None = None, every: int = 1) -> Tally:
-    """All edits at every row (or each `every`-th place), on a SQLite file in `folder`, or (None) on the memory engine."""
-    whole = _told(InFile(folder / "whole.db") if folder else InMemory())
-    truth = _answers(whole.copy())
-    places = [(name, *pair) for name in EDITS for pair in _pairs(whole)]
-    tally = Tally()
-    for n, (name, session, row, behind) in enumerate(places[::every], 1):
-        tally += _one(whole, truth, name, session, EDITS[name](row, behind))
-        if progress:
-            progress(n, len(places[::every]))
-    return tally
+def spots(kept: Kept) -> list[Spot]:
+    """Every row of the store."""
+    logs = kept.ask(lambda store: {name: tuple(store.engine.scan(name)) for name in store.sessions()})
+    found = []
+    for name, rows in logs.items():
+        others = next(other for known, other in logs.items() if known != name)
+        for n, row in enumerate(rows):
+            found.append(Spot(name, rows[:n], row, rows[n + 1 :], others[n % len(others)]))
+    return found
 
 
-def _told(place: Place) -> Place:
-    """The place, once the whole story was told there."""
-    Tale(FaultyEngine(place.open()), place.open, lambda name: None).play(STORY)
-    return place
+def strike(kept: Kept, spot: Spot, change: Change) -> Changes:
+    """Carry the edit out. Empty if it changes nothing, which is no edit."""
+    standing = {row.seq: row for row in (*spot.before, spot.row, *spot.behind)}
+    changes = {seq: row for seq, row in change(spot).items() if standing.get(seq) != row}
+    for seq in changes:
+        kept.place.edit(spot.session, seq, None)
+    for seq, row in changes.items():
+        if row is not None:
+            kept.place.edit(spot.session, seq, row)
+    return changes
 
 
-def _pairs(place: Place) -> Iterator[tuple[str, Row, Row]]:
-    """Each row with its session and the row behind it."""
-    engine = place.open()
+# --- questions -------------------------------------------------------------------------------------------------------
+
+Answers = dict[str, Any]  # by question; an error where one was raised
+
+
+def _asked(question: Callable[[], Any]) -> Any:
     try:
-        for name in engine.sessions():
-            mine = list(engine.scan(name))
-            yield from ((name, row, behind) for row, behind in zip(mine, mine[1:], strict=False))
-    finally:
-        engine.close()
-
-
-def _one(whole: Place, truth: Any, name: str, session: str, edit: dict[int, Row | None]) -> Tally:
-    copy = whole.copy()
-    for seq, row in edit.items():
-        copy.edit(session, seq, row)
-    tally = Tally(runs=1)
-    tally.faults[name] += 1
-    try:
-        if _answers(copy) != truth:
-            where = f"{name} at {session} {', '.join(map(str, edit))}"
-            tally.undetected.append(f"{where}: everything reads as sound, and is not what was written")
-        elif _verified(copy):
-            tally.states["did no harm: every answer is true"] += 1
-        else:
-            tally.states["noticed by verify()"] += 1
+        return question()
     except LinealError as error:
-        tally.states[f"noticed by reading: {type(error).__name__}"] += 1
-    if isinstance(copy, InFile):
-        for left in copy.path.parent.glob(f"{copy.path.name}*"):
-            left.unlink()
-    return tally
+        return error
 
 
-def _answers(place: Place) -> Any:
-    """All that can be asked of the store without changing it. Raises what a reader would be told."""
-    engine = place.open()
+QUESTIONS: dict[str, Callable[[Session], Any]] = {
+    "status": lambda s: replace(s.status(), latched=None),
+    "messages": lambda s: s.messages(),
+    "view": lambda s: replace(s.view(), effects=()),
+    "turns": lambda s: s.turns(),
+    "ledger": lambda s: [replace(row, note="") for row in s.ledger()],
+    "checkpoints": lambda s: s.checkpoints(),
+    "search": lambda s: [(hit.id, hit.text) for hit in s.search("request answer result", 50)],
+    "handles": lambda s: [_asked_behind(s, node.handle) for node in s.view().summaries],
+}
+
+
+def _asked_behind(session: Session, handle: str) -> Any:
+    """The turns behind a handle; that some are no longer retained is an answer too."""
     try:
-        seen = portrait(engine)["seen"]
-        store = Store(engine)
-        more: dict[str, Any] = {}
-        for name in store.sessions():
-            session = store.session(name, POLICY, summarize)
-            nodes = {node.handle: _expanded(session, node.handle) for node in session.view().summaries}
-            more[name] = (nodes, [hit.id for hit in session.search("request answer result")], session.status().head)
-        release(store.holder)
-        return seen, more
-    finally:
-        engine.close()
-
-
-def _expanded(session: Any, handle: str) -> list[tuple[str, Any]] | str:
-    """The turns behind the handle; that some are no longer retained is an answer too."""
-    try:
-        return [(turn.id, turn.message) for turn in session.expand(handle)]
+        return session.expand(handle)
     except Refused as refusal:
         return refusal.reason
 
 
-def _verified(place: Place) -> bool:
-    engine = place.open()
-    try:
-        return Store(engine).verify().clean
-    finally:
-        engine.close()
+def answers(store: Store, name: str) -> Answers:
+    """All that can be asked of a session without changing it."""
+    session = _asked(lambda: store.session(name, POLICY, summarize))
+    if isinstance(session, LinealError):
+        return {"open": session}
+    return {"open": None, **{asked: _asked(partial(question, session)) for asked, question in QUESTIONS.items()}}
+
+
+def begun_again(store: Store, name: str, ledger: Sequence[LedgerRow]) -> Answers:
+    """Each effect of the true ledger, begun once more: is it to be sent?"""
+    session = _asked(lambda: store.session(name, POLICY, summarize))
+    if isinstance(session, LinealError):
+        return {"open": session}
+    return {f"effect {row.key}": _asked(partial(_sends, session, row)) for row in ledger}
+
+
+def _sends(session: Session, row: LedgerRow) -> tuple[bool, Any]:
+    with session.effect(row.tool, row.shown, key=row.key if row.keyed else None) as effect:
+        pending, result = effect.pending, effect.result
+        if pending:
+            effect.no_effect("it was only asked")
+    return pending, result
+
+
+def false(found: Answers, truth: Answers) -> Iterator[str]:
+    """The answers that are neither true nor an error that says what was found."""
+    for question, value in found.items():
+        true = truth.get(question)
+        if isinstance(value, Refused) and isinstance(true, Refused) and value.reason == true.reason:
+            continue
+        if isinstance(value, LinealError):
+            if not isinstance(value, Corrupt) and not (isinstance(value, Refused) and value.reason == "latched"):
+                yield f"{question} is refused for another reason: {value}"
+        elif value != true:
+            yield f"{question} is answered {_shortly(value)}, and not {_shortly(true)}"
+
+
+def _shortly(value: Any) -> str:
+    return f"{value!r:.120}"
+
+
+# --- the campaign ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a session answered before anything was changed."""
+
+    answers: Answers
+    effects: Answers
+    ledger: tuple[LedgerRow, ...]
+
+
+def truths(kept: Kept) -> dict[str, Truth]:
+    found = {}
+    for name in kept.ask(lambda store: store.sessions()):
+        told = kept.ask(partial(answers, name=name))
+        copy = kept.copy()
+        found[name] = Truth(told, copy.ask(partial(begun_again, name=name, ledger=told["ledger"])), tuple(told["ledger"]))
+        copy.forget()
+    return found
+
+
+def campaign(folder: Path | None = None, progress: Callable[[int, int], None] | None = None, every: int = 1) -> Tally:
+    """All edits at every row (or each `every`-th place), on a SQLite file in `folder`, or (None) on the memory engine."""
+    kept = lived(InFile(folder / "whole.db") if folder else InMemory())
+    known, places = truths(kept), [(name, spot) for spot in spots(kept) for name in EDITS][::every]
+    tally = Tally()
+    for n, (name, spot) in enumerate(places, 1):
+        tally += one(kept, known[spot.session], name, spot)
+        if progress:
+            progress(n, len(places))
+    return tally
+
+
+def one(kept: Kept, truth: Truth, name: str, spot: Spot) -> Tally:
+    """One edit at one row: how it was noticed, or which answers were false."""
+    edit, where = EDITS[name], f"{name} at {spot.session} {spot.row.seq} ({spot.row.kind})"
+    read, acted = kept.copy(), kept.copy()
+    tally = Tally(runs=1)
+    changes = strike(read, spot, edit.change)
+    if changes and strike(acted, spot, edit.change):
+        tally.faults[name] += 1
+        found = read.ask(lambda store: answers(store, spot.session))
+        sends = acted.ask(lambda store: begun_again(store, spot.session, truth.ledger))
+        wrong = [*false(found, truth.answers), *false(sends, truth.effects)]
+        tally.undetected += [f"{where}: {sentence}" for sentence in wrong]
+        reports = read.ask(lambda store: store.verify(spot.session))
+        tally.states[_noticed(found, sends, reports.damaged)] += 1
+        expected = {edit.verdict, edit.or_else, *([V.CUT_TAIL] if len(spot.behind) <= len(edit.offsets) else [])}
+        bare = any(row and row.erased for row in (spot.row, *(changes.values() if edit.verdict is not V.PHANTOM_DELETION else ())))
+        if not any(r.verdict in expected for r in reports) and not bare:
+            tally.broken.append(f"{where}: verify says {[r.verdict.name for r in reports]}, and not {edit.verdict.name}")
+    read.forget()
+    acted.forget()
+    return tally
+
+
+def _noticed(found: Answers, sends: Answers, damaged: bool) -> str:
+    if isinstance(found["open"], LinealError):
+        return "noticed when opened"
+    if any(isinstance(value, Corrupt) for value in found.values()):
+        return "noticed when read"
+    if any(isinstance(value, Corrupt) for value in sends.values()):
+        return "noticed when an effect is begun"
+    return "named by verify() only, and every answer is true" if damaged else "did no harm: every answer is true"

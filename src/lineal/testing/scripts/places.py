@@ -14,9 +14,9 @@ import apsw
 from lineal.engines import Engine, Row
 from lineal.engines.memory import MemoryEngine
 from lineal.engines.sqlite import SqliteEngine
-from lineal.engines.sqlite_rows import SEQ_BITS
+from lineal.engines.sqlite_rows import SEQ_BITS, record_of
 
-_EDIT = "UPDATE entries SET kind = ?, generation = ?, size = ?, inner = ?, digest = ?, salt = ?, body = ? WHERE id = ?"
+_EDIT = 'INSERT INTO entries(id, kind, generation, size, salt, body, inner, digest, "unique", key1, key2) VALUES (?,?,?,?,?,?,?,?,?,?,?)'
 
 
 class Place(Protocol):
@@ -31,7 +31,10 @@ class Place(Protocol):
         """The same store a second time. Nobody writes meanwhile."""
 
     def edit(self, session: str, seq: int, row: Row | None) -> None:
-        """Put these fields in the place of the row at `seq`, or (None) take the row away, behind lineal's back. Nobody has it open."""
+        """Put this row at `seq`, or (None) take the row there away, behind lineal's back; indexes follow. Nobody has it open.
+
+        Where another row has its `unique` key, it goes in without one.
+        """
 
 
 class _Lasting(MemoryEngine):
@@ -57,10 +60,13 @@ class InMemory:
 
     def edit(self, session: str, seq: int, row: Row | None) -> None:
         log = self._engine._logs[session]
-        if row is None:
-            log.drop(seq)
-        else:
-            log.rows[seq] = replace(row, seq=seq)
+        rows = {**log.rows, seq: row and replace(row, seq=seq)}
+        if row and row.unique and any(at != seq and other and other.unique == row.unique for at, other in rows.items()):
+            rows[seq] = replace(row, seq=seq, unique=None)
+        log.rows, log.carriers = {}, {}
+        for _, left in sorted(rows.items()):
+            if left is not None:
+                log.add(left)
 
 
 class InFile:
@@ -86,11 +92,13 @@ class InFile:
         with closing(apsw.Connection(str(self.path))) as db:
             number = next(iter(db.execute("SELECT id FROM sessions WHERE name = ?", (session.encode(),))))[0]
             at = int(str(number)) << SEQ_BITS | seq
+            db.execute("DELETE FROM entries WHERE id = ?", (at,)).fetchall()
             if row is None:
-                db.execute("DELETE FROM entries WHERE id = ?", (at,)).fetchall()
-            else:
-                fields = (row.kind.encode(), row.generation, row.size, row.inner, row.digest, row.salt, row.body, at)
-                db.execute(_EDIT, fields).fetchall()
+                return
+            try:
+                db.execute(_EDIT, (at, *record_of(b"", row)[2:])).fetchall()
+            except apsw.ConstraintError:
+                db.execute(_EDIT, (at, *record_of(b"", replace(row, unique=None))[2:])).fetchall()
 
 
 PlaceMaker = Callable[[], Place]
