@@ -24,6 +24,9 @@ simulate: $(READY)  ## the deterministic simulation, SEEDS=n of it, on both engi
 	$(BIN)/python -m lineal.testing simulate --seeds $(or $(SEEDS),2000)
 	$(BIN)/python -m lineal.testing simulate --seeds $(or $(SQLITE_SEEDS),200) --engine sqlite
 
+mutants: $(READY)  ## leave out each rule and each step: some test must fail (half an hour)
+	$(BIN)/python tests/mutations/run.py
+
 bench: $(READY)  ## ratios against the bare engine, on this machine
 	$(BIN)/python bench/append.py
 	$(BIN)/python bench/open_and_show.py

@@ -15,6 +15,7 @@ LEASE = Lease(Holder("token", "host", "boot", 7, 9), 100.0, 50.0)
 TURN = TurnItem(5, "u\ud800", "user", "user", 10, 30, "aa", (Call("c", "t", "bb"),), (Result("b", False),), "anthropic", 9, True, True)
 NODE = Node("summary", 2, ((1, 2), (4, 4)), 3, 6, 18, 50, "short\0")
 WHOLE = Lineage(
+    chains={"effect:0a": 4},
     session="agent\udc00",
     digest="dd",
     head=9,

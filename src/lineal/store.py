@@ -13,7 +13,7 @@ from lineal.entries import CompactionCommitted, Turn
 from lineal.errors import PolicyError, Refused, Unavailable, Verdict
 from lineal.holder import Clock, SystemClock, new_holder, release
 from lineal.policy import Policy
-from lineal.rules.integrity import CompactionVerdict, Report
+from lineal.rules.integrity import BEING_DELETED, CompactionVerdict, Report
 from lineal.session import Session, removal
 from lineal.session.recall import turn_of
 from lineal.session.verification import Reports, salvage, verify
@@ -109,7 +109,7 @@ class Store:
             known = ", ".join(self.sessions()[:5]) or "none"
             raise Refused(Verdict("retention", "unknown_session", message=f"no session {name!r}.", remedy=f"sessions are: {known}"))
         forks = removal.forks_of(self.engine, name)
-        self.engine.latch(name, "it is being deleted")
+        self.engine.latch(name, BEING_DELETED)
         self.engine.delete_states(name, self.engine.states(name))
         self.engine.delete(name, seqs, content_only=True)
         self.engine.delete(name, seqs)

@@ -18,5 +18,5 @@ refused compaction/not_in_view
 > view
 [g1 spill of 40] m41 m42 m43 m44 m45 m46 m47 m48 m49 m50
 > everywhere spill m41..m44
-killed at 6 calls: 1 old, 5 new, 0 between, 0 unsound
+killed at 7 calls: 1 old, 6 new, 0 between, 0 unsound
 > must see unsound 0

@@ -8,7 +8,7 @@ u1..a15 (30) at 1..30
 > compact
 g1 covers u1..a14 (28), keeps u15 a15; 1320 -> 273 tokens
 > everywhere prune keep=0
-killed at 27 calls: 20 old, 7 new, 0 between, 0 unsound
+killed at 28 calls: 21 old, 7 new, 0 between, 0 unsound
 > must see unsound 0
 > failing 4 prune keep=0
 unavailable

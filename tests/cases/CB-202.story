@@ -8,18 +8,18 @@ u1..a15 (30) at 1..30
 > effect e1 mail
 sent, settled: "ok"
 > everywhere compact
-killed at 9 calls: 6 old, 3 new, 0 between, 0 unsound
+killed at 12 calls: 9 old, 3 new, 0 between, 0 unsound
 > must see between 0
 > must see unsound 0
 > everywhere purge u1
-killed at 22 calls: 8 old, 0 new, 14 between, 0 unsound
+killed at 24 calls: 10 old, 0 new, 14 between, 0 unsound
 > must see unsound 0
 > everywhere spill u1 a1 u2 a2
-killed at 6 calls: 1 old, 5 new, 0 between, 0 unsound
+killed at 7 calls: 1 old, 6 new, 0 between, 0 unsound
 > must see between 0
 > must see unsound 0
 > everywhere rollback 10
-killed at 16 calls: 14 old, 2 new, 0 between, 0 unsound
+killed at 19 calls: 17 old, 2 new, 0 between, 0 unsound
 > must see between 0
 > must see unsound 0
 > everywhere fork child

@@ -6,7 +6,7 @@
 > dialogue 1..15 tokens=40
 u1..a15 (30) at 1..30
 > everywhere compact
-killed at 9 calls: 6 old, 3 new, 0 between, 0 unsound
+killed at 12 calls: 9 old, 3 new, 0 between, 0 unsound
 > must see between 0
 > plan
 plan g1: covers u1..a14 (28), keeps u15 a15

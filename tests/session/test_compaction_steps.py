@@ -206,7 +206,7 @@ def test_a_users_words_of_an_earlier_generation_may_be_quoted(session: Session, 
     session.compact(lambda request: GOOD)
     assert any(a.value == "src/build/linker.rs" and a.author == "user" for a in session.view().anchors)
     fill(session, 12, 16)
-    outcome = session.compact(lambda request: 'The plan was read; the user named "src/build/linker.rs".')
+    outcome = session.compact(lambda request: 'The plan was read. The user said: "src/build/linker.rs".')
     assert isinstance(outcome, Compacted)
 
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from lineal.errors import Verdict
 from lineal.ranges import told
 from lineal.rules import Row, Table
 from lineal.rules.guard import CompactionGuard, CompactionManifest, CompactionPolicy, CompactionState, CompactionVerdict
 
 __all__ = [
+    "BEING_DELETED",
     "TABLE",
     "AnchorSeen",
     "CompactionGuard",
@@ -34,8 +36,10 @@ __all__ = [
     "judge_finding",
     "judge_row",
     "judge_rows",
+    "latched",
 ]
 
+BEING_DELETED = "it is being deleted"  # the mark of a delete that is under way
 LISTED_MAX = 1_000  # a report lists so many ids and seqs of a finding; its detail names the range in any case
 
 
@@ -301,3 +305,15 @@ def conclude(reports: Iterable[Report], in_flight: int | None, generation: int) 
             merged[at] = replace(first, ids=(first.ids + report.ids)[:LISTED_MAX], seqs=(first.seqs + report.seqs)[:LISTED_MAX])
     found = tuple(replace(r, detail=f"{r.detail}; and {more[at]} more") if more[at] else r for at, r in merged.items())
     return found or (Report(CompactionVerdict.POST_COMPACTION_CLEAN, generation, detail=TABLE.decide(Finding()).message),)
+
+
+def latched(session: str, why: str) -> Verdict:
+    """The answer to every write into a session that carries a mark (R6, R54)."""
+    verified = "run verify(); it lifts the latch once nothing is wrong. Undamaged entries can be read and exported"
+    return Verdict(
+        "integrity",
+        "latched",
+        message=f"session {session!r} is read-only: {why}",
+        remedy="call delete() of the store again; it goes on where it stopped" if why == BEING_DELETED else verified,
+        facts={"damage": why},
+    )

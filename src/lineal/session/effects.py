@@ -16,7 +16,7 @@ import asyncio
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -26,6 +26,7 @@ from lineal.errors import Corrupt, KeyConflict, PolicyError, Refused, UnsafeEffe
 from lineal.holder import alive, describe, give_up, lease
 from lineal.lineage import Lineage, call_chain, effect_chain
 from lineal.rules import emission
+from lineal.session.lookups import find_all, refuse_unless_all
 from lineal.session.outcomes import LedgerRow
 
 if TYPE_CHECKING:
@@ -246,11 +247,8 @@ def _facts(session: Session, lineage: Lineage, known: LedgerRow | None, effect: 
 def _lookalike(session: Session, lineage: Lineage, effect: Effect, digest: str, key: str) -> Verdict | None:
     """The verdict on equal calls made before under other emissions: the newest settled one, and each unsettled one."""
     first: Verdict | None = None
-    asked = codec.lookalike_key(effect.tool, digest)
-    alike = session.log.find(asked, LOOKALIKES)
-    since = alike[-1][0].seq if len(alike) == LOOKALIKES else 0
-    session.log.refuse_unless_all(lineage, asked, call_chain(effect.tool, digest), {row.seq: e for row, e in alike}, since)
-    for row, entry in alike:
+    alike = codec.lookalike_key(effect.tool, digest)
+    for row, entry in find_all(session.log, lineage, alike, call_chain(effect.tool, digest), LOOKALIKES):
         earlier = row_of(session, lineage, entry.key) if isinstance(entry, EffectIntended) and entry.key != key else None
         if not isinstance(entry, EffectIntended) or earlier is None:
             continue
@@ -307,8 +305,8 @@ def row_of(session: Session, lineage: Lineage, key: str) -> LedgerRow | None:
     """The ledger's row for a key, found without a scan."""
     found = {row.seq: entry for row, entry in reversed(session.log.find(f"effect:{key}"))}
     begun = next((seq for seq, e in found.items() if isinstance(e, EffectIntended) and e.attempt == 1), 0)
-    session.log.refuse_unless_all(lineage, f"effect:{key}", effect_chain(key), found, begun)
-    rows = list(_rows([*found.items()]))
+    refuse_unless_all(session.log, lineage, f"effect:{key}", effect_chain(key), found, begun)
+    rows = list(_rows(found.items()))
     known = {**{d.key: d.seq for d in lineage.done}, **{e.key: e.seq for e in lineage.effects}}
     if not rows and (lost := known.get(key)):  # of a version that did not chain them
         raise Corrupt(session.name, lost, f"the entries of effect {key!r}", "none under its key", "damaged index")
@@ -333,7 +331,7 @@ def present(session: Session, lineage: Lineage, row: LedgerRow) -> LedgerRow:
     return _with(row, state="unknown", note=held.why or "its holder is gone") if gone or held.state == "unknown" else row
 
 
-def _rows(entries: Iterator[tuple[int, Entry]] | Sequence[tuple[int, Entry]]) -> Iterator[LedgerRow]:
+def _rows(entries: Iterable[tuple[int, Entry]]) -> Iterator[LedgerRow]:
     """Fold effect entries into ledger rows, one a key."""
     rows: dict[str, LedgerRow] = {}
     for seq, e in entries:

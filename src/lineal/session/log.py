@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, 
 from lineal.fold import fold, links
 from lineal.holder import Clock
 from lineal.lineage import Lineage, chains_of, empty
+from lineal.rules.integrity import BEING_DELETED, latched
 from lineal.session import states
 from lineal.session.states import pack, unpack
 
@@ -164,20 +165,6 @@ class Log:
     def find(self, key: str, limit: int | None = None) -> list[tuple[Row, Entry]]:
         """Entries that carry a lookup key, newest first, without a scan; each with its link to the row before it checked."""
         return [(row, self._linked(row)) for row in self.engine.find(self.session, key, limit)]
-
-    def refuse_unless_all(self, lineage: Lineage, key: str, chain: str, found: Mapping[int, Entry], since: int = 0) -> None:
-        """Raise `Corrupt` unless `found` (by seq) has every entry behind seq `since` that carries `key`, which stands in `chain`.
-
-        The chain is walked from its newest entry: a row that was taken out breaks it, one that the index lost is met in it.
-        """
-        seq = lineage.chains.get(chain, 0)
-        while seq > since:
-            entry = found[seq] if seq in found else next((e for _, e in self.entries(seq - 1, seq)), None)
-            if entry is None or chain not in (names := chains_of(entry)) or not entry.before:
-                return  # it was pruned: what stood before it is not known any more, and was free to go too
-            if seq not in found and key in codec.keys_of(entry, 0)[1]:
-                raise self._damage(Corrupt(self.session, seq, f"this entry under {key!r}", "none", "damaged index"))
-            seq = entry.before[names.index(chain)]
 
     def _linked(self, row: Row) -> Entry:
         before = self.digest_at(row.seq - 1)
@@ -373,16 +360,22 @@ class Log:
     # --- the latch ---------------------------------------------------------------------------------------------------
 
     def latch(self, reason: str | None) -> None:
-        """Read-only from the first detection of damage until `verify` finds none (R6)."""
+        """Read-only from the first detection of damage until `verify` finds none, and the mark is really gone (R6).
+
+        The mark of a delete that is under way stays, whatever is found: only the delete takes it away (R54).
+        """
         if reason == self.latched:
             return
-        self.latched = reason
         try:
-            self.engine.latch(self.session, reason)
+            if self.engine.latched(self.session) == BEING_DELETED:
+                reason = BEING_DELETED
+            else:
+                self.engine.latch(self.session, reason)
         except (Unavailable, Corrupt):
             if reason is None:
                 raise
             # A store too damaged to take the mark shows its damage again at the next open.
+        self.latched = reason
 
     def _damage(self, found: Corrupt) -> Corrupt:
         """Latch because of what was found, and hand it back to be raised."""
@@ -391,15 +384,7 @@ class Log:
 
     def _refuse_latched(self) -> None:
         if self.latched:
-            raise Refused(
-                Verdict(
-                    "integrity",
-                    "latched",
-                    message=f"session {self.session!r} is read-only: {self.latched}",
-                    remedy="run verify(); it lifts the latch once nothing is wrong. Undamaged entries can be read and exported",
-                    facts={"damage": self.latched},
-                )
-            )
+            raise Refused(latched(self.session, self.latched))
 
 
 def _pruned(session: str, first: int, last: int) -> Verdict:

@@ -37,6 +37,7 @@ from lineal.session import recall, states
 from lineal.session.arguments import MOST
 from lineal.session.compaction import closing
 from lineal.session.effects import row_of
+from lineal.session.lookups import find_all
 from lineal.session.outcomes import LedgerRow, Recovery, Rollback
 from lineal.session.states import pack
 
@@ -95,9 +96,8 @@ def checkpoints(session: Session) -> list[Checkpoint]:
 
 def _taken(session: Session) -> Iterator[tuple[int, CheckpointTaken]]:
     """Newest first. One that is not there any more must have been pruned: an older one of its label is no substitute."""
-    found = {row.seq: e for row, e in session.log.find("checkpoint")}
-    session.log.refuse_unless_all(session.log.lineage, "checkpoint", "checkpoint", found)
-    return ((seq, e) for seq, e in found.items() if isinstance(e, CheckpointTaken))
+    found = find_all(session.log, session.log.lineage, "checkpoint", "checkpoint")
+    return ((row.seq, e) for row, e in found if isinstance(e, CheckpointTaken))
 
 
 # --- recovery ----------------------------------------------------------------------------------------------------------
