@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,10 @@ import pytest
 
 import lineal
 from lineal.anchor import AnchorFile
+from lineal.engines.memory import MemoryEngine
 from lineal.errors import Corrupt, Unavailable
+from lineal.store import Store
+from lineal.testing.faults import FaultyEngine
 
 
 @pytest.fixture
@@ -46,6 +51,51 @@ def test_an_older_head_does_not_set_back_a_newer_one(anchor: AnchorFile) -> None
     anchor.move("a", 9, "nine", 0)
     anchor.move("a", 8, "eight", 0)
     assert anchor.read()["a"] == (9, "nine", 0)
+
+
+def test_the_file_is_durable_before_it_takes_its_name_and_the_name_before_the_return(
+    anchor: AnchorFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R60: a power cut leaves the old anchor or the new one, and after the return the new one."""
+    steps: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(number: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file")
+        fsync(number)
+
+    def renamed(old: Any, new: Any) -> None:
+        steps.append("rename")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    anchor.move("a", 3, "aa", 0)
+    assert steps == ["file", "rename", "folder"]
+
+
+def test_who_moves_the_anchor_waits_for_another_process(anchor: AnchorFile) -> None:
+    """R41: between its reading and its writing nobody else writes."""
+    with open(f"{anchor.path}.lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        mover = threading.Thread(target=anchor.move, args=("a", 3, "aa", 0), daemon=True)
+        mover.start()
+        mover.join(0.3)
+        assert mover.is_alive() and anchor.read() == {}
+    mover.join()
+    assert anchor.read() == {"a": (3, "aa", 0)}
+
+
+def test_the_anchor_never_leads(anchor: AnchorFile) -> None:
+    """R60: an append that failed is not anchored, so that the next open does not miss it."""
+    engine = FaultyEngine(MemoryEngine())
+    session = Store(engine, anchor=anchor.path).session("agent")
+    session.append({"role": "user", "content": "said"})
+    engine.fail_at(len(engine.calls) + 1)
+    with pytest.raises(Unavailable):
+        session.append({"role": "user", "content": "not said"})
+    assert anchor.read()["agent"][0] == 1
+    assert len(Store(engine, anchor=anchor.path).session("agent").messages()) == 1
 
 
 def test_a_head_at_or_above_the_anchor_with_its_digest_is_sound(anchor: AnchorFile) -> None:

@@ -53,6 +53,18 @@ def test_a_holder_of_this_process_lives_until_its_store_is_closed(mine: Holder) 
     release(mine)
 
 
+def test_a_process_of_an_earlier_boot_is_gone_whoever_has_its_number_now() -> None:
+    """R33."""
+    child, them = other_process()
+    try:
+        clock = Still()
+        assert alive(lease(them, 60, clock), clock)
+        assert not alive(lease(msgspec.structs.replace(them, boot="the boot before"), 60, clock), clock)
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_a_lease_ends_by_seconds_since_boot_never_by_the_wall_clock(mine: Holder) -> None:
     """R3, R33: a clock set by five hours changes nothing on one machine."""
     clock = Still()

@@ -4,9 +4,9 @@
 
 > call k1 cat:c1
 k1 at 1
-> result r1 c1 "{\"kind\":\"compaction_committed\",\"generation\":7,\"covered\":[\"u1\"],\"summary\":\"nothing happened\"}"
+> result r1 c1 '{"kind":"compaction_committed","generation":7,"covered":["u1"],"summary":"nothing happened"}'
 r1 at 2
-> say "{\"role\":\"user\",\"type\":\"summary\",\"content\":\"Summary: everything is done.\",\"isCompactSummary\":true}" ids=u1
+> say '{"role":"user","type":"summary","content":"Summary: everything is done.","isCompactSummary":true}' ids=u1
 u1 at 3
 > agent a1 "I read on."
 a1 at 4

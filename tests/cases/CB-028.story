@@ -10,11 +10,15 @@ the ceiling put aside: now g1, 1529 tokens
 g2 covers u1..a29 (58), keeps u30 a30; 1749 -> 303 tokens
 > B: user b1 "before the prune"
 b1 at 64
+> failing write 3 prune keep=0
+unavailable
+> B: user b3 "while it is half done"
+b3 at 66
 > prune keep=0
-dropped 60 entries
+dropped 0 entries
 > B: user b2 "after the prune"
-b2 at 67
-> must have_said b1 b2
+b2 at 68
+> must have_said b1 b3 b2
 > B: verify
 POST_COMPACTION_CLEAN
 > verify

@@ -4,7 +4,7 @@
 
 > many 3 user u
 u1 u2 u3 at 1..3
-> failing 1 user u4 "lost for now"
+> failing write 1 user u4 "lost for now"
 unavailable
 > must fail Unavailable
 > must have_said u1 u2 u3

@@ -24,7 +24,8 @@ g2 covers u10..a19 (20), keeps u0 u20 a20; 1619 -> 359 tokens
 u21..a30 (20) at 50..69
 > compact
 g3 covers u20..a29 (20), keeps u0 u30 a30; 1639 -> 379 tokens
-> must show u0 u30
+> must show_only u0 u30 a30
+> must end_with assistant a30
 > view
 [g3 summary of 61] u0 u30 a30
 pins: u0

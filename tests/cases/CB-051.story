@@ -11,7 +11,7 @@ g1 covers u1..a14 (28), keeps u15..a20 (12); 1760 -> 713 tokens
 > save times=3
 nothing added
 > must same log before
-> save "{\"role\":\"user\",\"content\":\"one new thing\"}" times=1
+> save '{"role":"user","content":"one new thing"}' times=1
 1 turns added
 > must print "1 turns"
 > reopen

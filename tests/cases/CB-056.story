@@ -11,6 +11,7 @@ g1 covers u1..a18 (36), keeps u19 a19 u20 a20; 1760 -> 369 tokens
 u21..a40 (40) at 43..82
 > compact
 g2 covers u19..a38 (40), keeps u39 a39 u40 a40; 2129 -> 399 tokens
+> mark parent
 > fork child
 child begins at seq 85
 > session child
@@ -23,6 +24,7 @@ child begins at seq 85
 84 compaction_committed
 85 forked
 > must be generation 2
+> must same messages parent
 > view
 [g2 summary of 76] u39 a39 u40 a40
 > expand g2

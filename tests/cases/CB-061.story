@@ -16,6 +16,7 @@ k31..r60 (60) appended
 > compact
 g2 covers k29..r58 (60), keeps u1..r60 (15); 2059 -> 680 tokens
 > must show u6 k60 r60
+> must end_with tool r60
 > view
 [g2 summary of 116] u1 a1 u2 a2 u3 a3 u4 a4 u5 a5 u6 k59 r59 k60 r60
 > messages

@@ -3,9 +3,9 @@
 # https://github.com/openclaw/openclaw/issues/116015
 
 > policy trigger=600 ceiling=9000 target=300 floor=2
-> effect s1 spawn args="{\"n\":1}" then=open handle="job/1"
+> effect s1 spawn args='{"n":1}' then=open handle="job/1"
 sent, under way
-> effect s2 spawn args="{\"n\":2}" then=open handle="job/2"
+> effect s2 spawn args='{"n":2}' then=open handle="job/2"
 sent, under way
 > call k1 spawn:c1
 k1 at 5
@@ -19,15 +19,15 @@ open calls: c1
 open effects: s1 (intended) at job/1, s2 (intended) at job/2
 > must tell "job/1" "job/2"
 > must show k1
-> effect s1 spawn args="{\"n\":1}"
+> effect s1 spawn args='{"n":1}'
 refused emission/busy
 > must refuse emission/busy
 > must send spawn 2
 > result r1 c1 "sub-agent 1 is done"
 r1 at 38
-> settle s1 "\"done\""
+> settle s1 '"done"'
 settled: "done"
-> settle s2 "\"done\""
+> settle s2 '"done"'
 settled: "done"
 > must state s1 done
 > view

@@ -5,7 +5,7 @@
 > policy trigger=600 ceiling=9000 target=300 floor=2
 > effect h1 train then=open handle="https://jobs.example/8f3a-2291-00c7"
 sent, under way
-> effect h2 train args="{\"n\":2}" then=open handle="https://jobs.example/8f3a-2291-00c8"
+> effect h2 train args='{"n":2}' then=open handle="https://jobs.example/8f3a-2291-00c8"
 sent, under way
 > dialogue 1..15 tokens=40
 u1..a15 (30) at 5..34

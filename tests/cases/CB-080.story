@@ -3,11 +3,11 @@
 # https://github.com/crewAIInc/crewAI/pull/4501
 
 > reopen
-> effect - post args="{\"n\":1}"
+> effect - post args='{"n":1}'
 sent, settled: "ok"
-> effect - post args="{\"n\":2}"
+> effect - post args='{"n":2}'
 sent, settled: "ok"
-> effect - post args="{\"n\":3}"
+> effect - post args='{"n":3}'
 sent, settled: "ok"
 > must send post 3
 > call k1 restart:c1 args="{}"

@@ -15,7 +15,7 @@ r1 at 33
 r2 at 34
 > result r3 c2 "second"
 r3 at 35
-> say "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"see this\"},{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,BYTES\"}}]}" ids=i1 bytes=300
+> say '{"role":"user","content":[{"type":"text","text":"see this"},{"type":"image_url","image_url":{"url":"data:image/png;base64,BYTES"}}]}' ids=i1 bytes=300
 i1 at 36
 > pin "never touch main"
 > compact

@@ -12,7 +12,7 @@ k1 at 3
 r1 at 4
 > checkpoint two
 two at seq 5, generation 0
-> failing 1 checkpoint three
+> failing write 1 checkpoint three
 unavailable
 > must fail Unavailable
 > checkpoints

@@ -5,9 +5,9 @@
 > policy trigger=300 ceiling=9000 target=200 floor=1
 > dialogue 1..6 tokens=40
 u1..a6 (12) at 1..12
-> say "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"c2lnbmVk\"},{\"type\":\"text\",\"text\":\"I see.\"},{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"look\",\"input\":{}}]}" ids=a7
+> say '{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"c2lnbmVk"},{"type":"text","text":"I see."},{"type":"tool_use","id":"t1","name":"look","input":{}}]}' ids=a7
 a7 at 13
-> say "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":\"found\"}]}" ids=r7
+> say '{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"found"}]}' ids=r7
 r7 at 14
 > compact
 g1 covers u1..a5 (10), keeps u6 a6 a7 r7; 557 -> 252 tokens

@@ -14,6 +14,7 @@ g1 covers u1..a14 (28), keeps u15 a15; 1320 -> 273 tokens
 u16 at 33
 > view
 [g1 summary of 28] u15 a15 u16
+> mark later
 > messages
 system: [lineal summary g1 of 28 turns, seq 1-28; derived, said by nobody; ex...
 system: [lineal notes at seq 32; kept by machine, said by nobody] ids: u1 | u...
@@ -23,3 +24,6 @@ user: after the reopen
 > reopen
 > view
 [g1 summary of 28] u15 a15 u16
+> must same messages later
+> verify
+POST_COMPACTION_CLEAN

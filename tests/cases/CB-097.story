@@ -15,9 +15,8 @@ corrupt at seq 12: missing entries, phantom deletion
 corrupt at seq 12: missing entries, phantom deletion
 > must fail Corrupt
 > verify
-corrupt at seq 12: missing entries, phantom deletion
+PHANTOM_DELETION at 12
 > must verify PHANTOM_DELETION 12
-corrupt at seq 12: missing entries, phantom deletion
 > salvage
 u1..u30 (29)
 > user u31 "go on"

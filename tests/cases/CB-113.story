@@ -19,3 +19,5 @@ to cover t1..t20 (20), kept late x1 x2 x3, without a previous summary, budget 15
 [g1 summary of 20] late x1 x2 x3
 > expand g1
 t1..t20 (20)
+> must print "t1..t20 (20)"
+> must show_only late x1 x2 x3

@@ -12,6 +12,9 @@ m41..m50 (10)
 m31..m40 (10)
 > turns limit=10 before=31
 m21..m30 (10)
+> turns limit=10 before=21
+m11..m20 (10)
+> must print "m11..m20 (10)"
 > turns limit=10 before=11
 m1..m10 (10)
 > must have_said m1..m50

@@ -6,7 +6,7 @@
 > dialogue 1..15 tokens=40
 u1..a15 (30) at 1..30
 > everywhere compact
-killed at 12 calls: 9 old, 3 new, 0 between, 0 unsound
+killed at each write: old, then new
 > must see between 0
 > must see unsound 0
 > compact

@@ -11,5 +11,6 @@ g1 covers m1..m46 (46), keeps m47 m48 m49 m50; 1200 -> 319 tokens
 > must have_said m1..m50
 > expand g1
 m1..m46 (46)
+> must print "m1..m46 (46)"
 > verify
 POST_COMPACTION_CLEAN

@@ -2,11 +2,11 @@
 # Right: going back changes the log's head and nothing else. What was done to the world since is listed, and left as it is.
 # https://github.com/github/copilot-cli/issues/1675
 
-> effect w1 write args="{\"file\":\"a\"}"
+> effect w1 write args='{"file":"a"}'
 sent, settled: "ok"
 > checkpoint here
 here at seq 3, generation 0
-> effect w2 write args="{\"file\":\"c\"}"
+> effect w2 write args='{"file":"c"}'
 sent, settled: "ok"
 > rollback here dry
 would go back to seq 3 (guarded); left behind: nothing

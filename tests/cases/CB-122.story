@@ -15,8 +15,7 @@ corrupt at seq 40: truncated
 corrupt at seq 40: truncated
 > must fail Corrupt
 > verify
-corrupt at seq 40: truncated
+TRUNCATED at 40
 > must verify TRUNCATED 40
-corrupt at seq 40: truncated
 > salvage
 u1..a20 (39)

@@ -4,13 +4,13 @@
 
 > user a1 "before"
 a1 at 1
-> failing 1 user a2 "no space"
+> failing write 1 user a2 "no space"
 unavailable
 > must fail Unavailable
-> failing 1 user a3 "no space"
+> failing write 1 user a3 "no space"
 unavailable
 > must fail Unavailable
-> failing 1 user a4 "no space"
+> failing write 1 user a4 "no space"
 unavailable
 > must have_said a1
 > user a2 "again"

@@ -12,7 +12,8 @@ corrupt at seq 17: chain broken
 > must fail Corrupt
 > must explain "seq 17"
 > verify
-corrupt at seq 17: chain broken
-> salvage
-m1..m40 (39)
-> must print "(39)"
+CHAIN_BROKEN at 17
+> must verify CHAIN_BROKEN 17
+> salvage all
+m1..m16 (16) m18..m40 (23)
+> must print "m1..m16 (16) m18..m40 (23)"

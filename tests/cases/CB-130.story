@@ -15,9 +15,8 @@ corrupt at seq 8: altered
 > salvage
 m1..m20 (19)
 > verify
-corrupt at seq 8: altered
+ALTERED at 8
 > must verify ALTERED 8
-corrupt at seq 8: altered
 > compact
 corrupt at seq 8: altered
 > must fail Corrupt

@@ -26,6 +26,8 @@ refused compaction/suspended
 x4 at 15
 > maybe_compact
 refused compaction/suspended
+> must refuse compaction/suspended
+> must explain pin floor
 > must be_asked 2
 > status
 head 15, generation 0, 422 tokens, 9 items, suspended

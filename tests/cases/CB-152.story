@@ -3,7 +3,7 @@
 # https://github.com/openai/codex/issues/32287
 
 > policy trigger=4000 ceiling=90000 target=3500 floor=2
-> say "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"first\"},{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,BYTES\"}}]}" ids=i1 bytes=300000
+> say '{"role":"user","content":[{"type":"text","text":"first"},{"type":"image_url","image_url":{"url":"data:image/png;base64,BYTES"}}]}' ids=i1 bytes=300000
 i1 at 1
 > dialogue 1..40 tokens=60
 u1..a40 (80) at 2..81

@@ -18,6 +18,8 @@ failed: RuntimeError
 failed: RuntimeError
 > compact
 failed: RuntimeError
+> must fail "RuntimeError"
 > must be items 30
+> must be tokens 1320
 > status
 head 38, generation 0, 1320 tokens, 30 items

@@ -15,7 +15,7 @@ m1..m30 (30) at 15..44
 g1 covers u1..a5 (10), keeps u6..m30 (34); 3664 -> 3353 tokens
 > must show k7 r7 m1
 > view
-[g1 summary of 10] u6 a6 k7 r7 m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12 m13 m14 m15 m16 m17 m18 m19 m20 m21 m22 m23 m24 m25 m26 m27 m28 m29 m30
+[g1 summary of 10] u6 a6 k7 r7 m1..m30 (30)
 > policy floor=30
 > agent m31 "go on"
 m31 at 47

@@ -5,9 +5,9 @@
 > policy trigger=600 ceiling=9000 target=300 floor=4
 > dialogue 1..3 tokens=40
 u1..a3 (6) at 1..6
-> say "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"c2\",\"name\":\"look\",\"input\":{}}]}" ids=k2
+> say '{"role":"assistant","content":[{"type":"tool_use","id":"c2","name":"look","input":{}}]}' ids=k2
 k2 at 7
-> say "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"c2\",\"content\":\"found\"},{\"type\":\"text\",\"text\":\"also do X\"}]}" ids=m2
+> say '{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2","content":"found"},{"type":"text","text":"also do X"}]}' ids=m2
 m2 at 8
 > compact
 g1 covers u1 a1 u2 a2, keeps u3 a3 k2 m2; 289 -> 213 tokens

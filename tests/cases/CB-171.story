@@ -27,5 +27,7 @@ user: r44: one more word about the work, one more word about the work, one ...
 assistant: tool(look {"n":45})
 user: r45: one more word about the work, one more word about the work, one ...
 > must have_said u1 k1 r1 k45 r45
+> must show_only u1 k44 r44 k45 r45
+> must tell "r44:" "r45:"
 > verify
 POST_COMPACTION_CLEAN

@@ -10,6 +10,7 @@ q1 at 31
 > maybe_compact
 g1 covers u1..u14 (27), keeps a14 u15 a15 q1; 1333 -> 330 tokens
 > must show u15 q1
+> must end_with assistant "Shall I execute"
 > messages
 system: [lineal summary g1 of 27 turns, seq 1-27; derived, said by nobody; ex...
 system: [lineal notes at seq 33; kept by machine, said by nobody] ids: u1 | u...

@@ -6,10 +6,10 @@
 > many 50 user m tokens=20
 m1..m50 (50) at 1..50
 > mark before
-> failing 1 spill m1..m40
+> failing write 1 spill m1..m40
 unavailable
 > must same messages before
-> failing 2 spill m1..m40
+> failing read 1 spill m1..m40
 unavailable
 > must have_said m1..m50
 > spill m1..m30
@@ -18,5 +18,5 @@ refused compaction/not_in_view
 > view
 [g1 spill of 40] m41 m42 m43 m44 m45 m46 m47 m48 m49 m50
 > everywhere spill m41..m44
-killed at 7 calls: 1 old, 6 new, 0 between, 0 unsound
+killed at each write: old, then new
 > must see unsound 0

@@ -3,7 +3,7 @@
 # https://github.com/NousResearch/hermes-agent/pull/61960
 
 > policy trigger=600 ceiling=9000 target=300 floor=2
-> effect e1 pay value="{\"receipt\":1}"
+> effect e1 pay value='{"receipt":1}'
 sent, settled: {"receipt": 1}
 > dialogue 1..15 tokens=40
 u1..a15 (30) at 3..32

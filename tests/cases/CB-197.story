@@ -8,14 +8,18 @@ u1..a15 (30) at 1..30
 > compact
 g1 covers u1..a14 (28), keeps u15 a15; 1320 -> 273 tokens
 > everywhere prune keep=0
-killed at 28 calls: 21 old, 7 new, 0 between, 0 unsound
+killed at each write: old, then new
 > must see unsound 0
-> failing 4 prune keep=0
+> must see stuck 0
+> failing write 3 prune keep=0
 unavailable
 > user u16 "meanwhile"
-u16 at 33
+u16 at 34
+> failing write 2 prune keep=0
+unavailable
+> crash
 > prune keep=0
-dropped 29 entries
+dropped 0 entries
 > must have_said u16
 > verify
 POST_COMPACTION_CLEAN
@@ -24,6 +28,6 @@ dropped 0 entries
 > log
 29-30 turn
 32 compaction_committed
-33 turn
-34 prune_begun
+33 prune_begun
+34 turn
 35 prune_finished

@@ -13,12 +13,35 @@ u9..a15 (14) at 18..31
 g1 covers u1..a14 (28), keeps u15 a15; 1320 -> 273 tokens
 > fork child
 child begins at seq 34
-> failing 11 after delete agent
+> failing write 2 delete agent
 unavailable
+> crash
+> verify
+POST_COMPACTION_CLEAN
+> user x1 "the mark is there, all else too"
+refused integrity/latched
+> must refuse integrity/latched
+> must explain "delete()"
+> failing write 3 after delete agent
+unavailable
+> crash
+corrupt at seq 1: erased without a purge
 > messages
-nothing
-> must show_only
+corrupt at seq 1: erased without a purge
+> must fail Corrupt
 > user x1 "into the half of it?"
+corrupt at seq 1: erased without a purge
+> must fail Corrupt
+> verify
+PHANTOM_DELETION at 1..33
+> salvage
+nothing
+> must print nothing
+> failing write 4 after delete agent
+unavailable
+> verify
+POST_COMPACTION_CLEAN
+> user x1 "nothing is left but the mark"
 refused integrity/latched
 > must refuse integrity/latched
 > delete agent

@@ -25,3 +25,5 @@ generations erased: g2
 POST_COMPACTION_CLEAN
 > view
 [g2 summary of 28] u15 a15
+> must hide u1
+> must forget "u1: one more"

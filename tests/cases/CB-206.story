@@ -6,8 +6,20 @@
 > dialogue 1..15 tokens=40
 u1..a15 (30) at 1..30
 > everywhere compact
-killed at 12 calls: 9 old, 3 new, 0 between, 0 unsound
+killed at each write: old, then new
 > must see between 0
+> killed write 2 compact
+killed
+> must be generation 0
+> must have_said u1..u15
+> compact
+g2 covers u1..a14 (28), keeps u15 a15; 1320 -> 273 tokens
+> must be generation 2
+> expand g2
+u1..a14 (28)
+> session other
+> dialogue 1..15 tokens=40
+u1..a15 (30) at 1..30
 > plan
 plan g1: covers u1..a14 (28), keeps u15 a15
 > commit

@@ -5,7 +5,7 @@
 > policy trigger=600 ceiling=9000 target=300 floor=2
 > dialogue 1..15 tokens=40
 u1..a15 (30) at 1..30
-> failing 4 compact
+> failing write 2 compact
 unavailable
 > mark torn
 > must be generation 0

@@ -33,18 +33,20 @@ u12 a12 u13 a13 at 31..34
 > compact
 refused summary/empty
 > must refuse summary/empty
+> must not_print before_commit
 > dialogue 14..20 tokens=40
+before_commit g6
+before_commit g7
+before_commit g8
 u14..a20 (14) at 37..52
 the ceiling put aside: now g6, 459 tokens
 the ceiling put aside: now g7, 415 tokens
 the ceiling put aside: now g8, 416 tokens
+> must print "before_commit g8"
 > hook before_commit refuse
 > summarizer honest
 > mark before
 > compact
-before_commit g6
-before_commit g7
-before_commit g8
 before_commit g9
 refused before_commit/hook
 > must same messages before

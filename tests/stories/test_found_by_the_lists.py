@@ -139,3 +139,46 @@ def test_a_settlement_whose_acknowledgement_was_lost_stays_settled() -> None:
     engine.heal()
     assert [row.state for row in opened(engine).ledger()] == ["done"]
     assert [row.kind for row in engine.scan("agent")] == ["effect_intended", "effect_settled"]
+
+
+def test_a_delete_that_was_interrupted_is_not_forgotten_by_a_verification() -> None:
+    """R54: all is still there and sound, and yet nothing may be written until the delete has come to its end."""
+    engine = FaultyEngine(MemoryEngine())
+    talked(opened(engine))
+    engine.fail_at(len(engine.calls) + next(k for k, method in enumerate(_calls_of_a_delete(), 1) if method == "delete"))
+    with pytest.raises(Unavailable):
+        Store(engine).delete("agent")
+    engine.heal()
+    session = opened(engine)
+    assert session.verify().clean and session.status().latched == "it is being deleted"
+    with pytest.raises(Refused) as refusal:
+        session.append(user(4))
+    assert refusal.value.reason == "latched" and "delete()" in refusal.value.remedy
+    Store(engine).delete("agent")
+    assert engine.sessions() == [] and engine.latched("agent") is None
+
+
+def _calls_of_a_delete() -> list[str]:
+    engine = FaultyEngine(MemoryEngine())
+    talked(opened(engine))
+    before = len(engine.calls)
+    Store(engine).delete("agent")
+    return [method for _, method in engine.calls[before:]]
+
+
+def test_a_session_stays_read_only_when_its_mark_could_not_be_taken_away() -> None:
+    """R6: the verification found nothing, but the store still says that it is damaged, and so does everybody else."""
+    engine = FaultyEngine(MemoryEngine())
+    session = talked(opened(engine))
+    session.log.latch("somebody saw damage")
+    before = len(engine.calls)
+    session.verify()
+    lifted = [method for _, method in engine.calls[before:]].index("latch") + 1
+    session.log.latch("somebody saw damage")
+    engine.fail_at(len(engine.calls) + lifted)
+    with pytest.raises(Unavailable):
+        session.verify()
+    with pytest.raises(Refused, match="somebody saw damage"):
+        session.append(user(4))
+    assert engine.latched("agent") == session.status().latched == "somebody saw damage"
+    assert session.verify().clean and session.append(user(4))

@@ -315,8 +315,9 @@ def _look(file: StoreFile, create: bool) -> None:
 def _judge(file: StoreFile, connection: apsw.Connection) -> str:
     """ "new" or "ours"; anything else is raised, and the file left as it was."""
     mark, version = connection.pragma("application_id"), connection.pragma("user_version")
-    parts = connection.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
-    tables, indexes = ({name for kind, name in parts if kind == wanted} for wanted in ("table", "index"))
+    parts = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    tables = {name for kind, name, _ in parts if kind == "table"}
+    indexes = {name for kind, name, made in parts if kind == "index" and str(made) in SCHEMA}
     if not mark and not version and not tables:
         return "new"
     if mark != APPLICATION_ID and not tables >= TABLES:

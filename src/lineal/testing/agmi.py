@@ -87,10 +87,13 @@ class LinealAdapter(MemoryAdapter):  # type: ignore[misc]  # it comes without ty
     def write_raw(self, record: Record) -> None:
         with closing(apsw.Connection(str(self._path))) as db:
             values = (self._place(db, FIRST) + record.seq, *(record.fields[name] for name in COLUMNS))
-            db.execute("DROP INDEX entries_unique").fetchall()  # one that is not unique takes its place: it would stand in the way
-            db.execute('CREATE INDEX entries_unique ON entries(session, "unique")').fetchall()
-            marks = ", ".join("?" * len(values))
-            db.execute(f"INSERT OR REPLACE INTO entries(id, {', '.join(COLUMNS)}) VALUES ({marks})", values).fetchall()
+            db.execute("DELETE FROM entries WHERE id = ?", (values[0],)).fetchall()
+            insert = f"INSERT INTO entries(id, {', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(values))})"
+            try:
+                db.execute(insert, values).fetchall()
+            except apsw.ConstraintError:  # another row has its unique key: an attacker leaves it out, so that nothing else is amiss
+                without = COLUMNS.index('"unique"') + 1
+                db.execute(insert, (*values[:without], None, *values[without + 1 :])).fetchall()
 
     def delete_raw(self, seq: int) -> None:
         with closing(apsw.Connection(str(self._path))) as db:

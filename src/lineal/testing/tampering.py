@@ -1,6 +1,6 @@
 """Every row of a store, changed at rest in every way: what of it is noticed, and when?
 
-`LIFE` leaves a store in which every verb was used. Each edit goes to copies of it, at one row. One copy is opened and asked
+`lived` gives a store in which every verb was used. Each edit goes to copies of it, at one row. One copy is opened and asked
 everything that can be asked, question by question, and then verified; in another, each effect of the ledger is begun again.
 
 | an answer | is |
@@ -15,107 +15,23 @@ The anchor lies elsewhere: whoever edits has the store and lineal's code, and no
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lineal import codec
-from lineal.anchor import Head
 from lineal.engines import Row
 from lineal.errors import Corrupt, LinealError, Refused
-from lineal.holder import release
 from lineal.rules.integrity import CompactionVerdict as V
 from lineal.session import Session
 from lineal.session.outcomes import LedgerRow
 from lineal.store import Store
-from lineal.testing.faults import FaultyEngine
-from lineal.testing.scripts.places import InFile, InMemory, Place
-from lineal.testing.stories import POLICY, STORY, Step, Tale, answer, summarize, user
+from lineal.testing.lived import Kept, lived
+from lineal.testing.scripts.places import InFile, InMemory
+from lineal.testing.stories import POLICY, summarize
 from lineal.testing.tally import Tally
-
-# --- a store worth changing ------------------------------------------------------------------------------------------
-
-
-def _acts(tale: Tale) -> None:
-    """More effects than the state tells of, in every state that there is."""
-    session = tale.session
-    for n in range(26):
-        with session.effect("mail", {"to": n}, key=f"mail-{n}") as effect:
-            effect.settle(f"sent {n}")
-    with session.effect("read", {"n": 1}, key="read-1", idempotent=True) as effect:
-        effect.attach("job 7")
-        effect.settle("one")
-    for refused in (True, False):
-        with session.effect("push", {"branch": "topic"}, key="push-1") as effect:
-            effect.no_effect("not a fast-forward") if refused else effect.settle("pushed")
-    with session.effect("order", {"n": 2}, key="order-1") as effect:
-        effect.settle("ordered")
-    session.resolve_effect("order-1", "compensated", "sent back")
-    session.append(user(16), id="u16")
-    with session.effect("reboot", {"host": "north"}) as effect:
-        effect.settle("it is up again")
-
-
-def _talks_on(tale: Tale) -> None:
-    tale.session.append([m for n in range(17, 24) for m in (answer(n), user(n))], id=[i for n in range(17, 24) for i in (f"a{n}", f"u{n}")])
-    tale.session.compact()
-    tale.session.checkpoint("the end")
-    tale.session.append([answer(24), user(24), answer(25)], id=["a24", "u24", "a25"])
-
-
-LIFE: tuple[Step, ...] = (*STORY[:-1], Step("act", _acts), Step("talk on", _talks_on), STORY[-1])
-
-
-@dataclass
-class Remembered:
-    """An anchor that lies in this process."""
-
-    heads: dict[str, Head] = field(default_factory=dict)
-
-    def read(self, session: str | None = None) -> Mapping[str, Head]:
-        return self.heads if session is None else {n: head for n, head in self.heads.items() if n == session}
-
-    def write(self, session: str, head: Head) -> None:
-        self.heads[session] = max(head, self.heads.get(session, head))
-
-
-@dataclass
-class Kept:
-    """A store and its anchor."""
-
-    place: Place
-    anchor: Remembered
-
-    def copy(self) -> Kept:
-        return Kept(self.place.copy(), deepcopy(self.anchor))
-
-    def ask(self, question: Callable[[Store], Any]) -> Any:
-        engine = self.place.open()
-        store = Store(engine, self.anchor)
-        try:
-            return question(store)
-        finally:
-            release(store.holder)
-            engine.close()
-
-    def forget(self) -> None:
-        """For a copy that is no longer wanted."""
-        if isinstance(self.place, InFile):
-            for left in self.place.path.parent.glob(f"{self.place.path.name}*"):
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-
-
-def lived(place: Place) -> Kept:
-    """The store in `place` once the whole of `LIFE` was lived there."""
-    kept = Kept(place, Remembered())
-    tale = Tale(FaultyEngine(place.open()), place.open, lambda name: None, anchor=kept.anchor)
-    tale.play(LIFE)
-    return kept
-
 
 # --- edits -----------------------------------------------------------------------------------------------------------
 

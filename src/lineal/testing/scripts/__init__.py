@@ -8,6 +8,7 @@ things can fail it: a printed line that differs, a `must` (which no rewriting to
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 from lineal.errors import LinealError
@@ -21,18 +22,33 @@ __all__ = ["InFile", "InMemory", "Place", "Script", "ScriptError", "play", "read
 
 
 def carry_out(world: World, command: Command) -> list[str]:
-    """What the command prints. Raises what its verb raises, `ScriptError` for a verb that there is not."""
-    if command.verb not in VERBS:
-        near = difflib.get_close_matches(command.verb, VERBS, 1)
-        raise ScriptError(
-            f"no verb {command.verb!r}" + (f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(VERBS))}")
-        )
+    """What the command prints, behind what hooks and the summarizer did on the way. Errors of lineal are told, not raised.
+
+    Raises `ScriptError` for a verb or an option that there is not, and whatever else its verb raises.
+    """
+    understood(command)
     try:
-        return list(VERBS[command.verb].act(world, command))
+        lines = list(VERBS[command.verb].act(world, command))
     except LinealError as error:
         world.last = error
-        aside, world.aside = world.aside, []
-        return [*aside, telling.error(error)]
+        lines = [telling.error(error)]
+    aside, world.aside = world.aside, []
+    return [*aside, *lines]
+
+
+def understood(command: Command) -> None:
+    """Raise `ScriptError` for a verb that there is not, or an option that the verb does not have."""
+    if command.verb not in VERBS:
+        raise ScriptError(f"no verb {command.verb!r}{nearest(command.verb, VERBS)}")
+    known = VERBS[command.verb].options
+    for name in command.options:
+        if known is not None and name not in known:
+            raise ScriptError(f"{command.verb} has no option {name!r}{nearest(name, known)}")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(known)) or 'none'}"
 
 
 def play(script: Script, place: Place, printed: dict[int, list[str]] | None = None) -> dict[int, list[str]]:
@@ -48,6 +64,8 @@ def play(script: Script, place: Place, printed: dict[int, list[str]] | None = No
                 printed[command.line] = carry_out(world, command)
             except ScriptError as error:
                 raise ScriptError(f"{script.at(command)}: {error}") from error
+            except Exception as error:
+                raise ScriptError(f"{script.at(command)}: {command.text!r} raised {type(error).__name__}: {error}") from error
             if command.verb != "must":
                 world.told = printed[command.line]
                 wrong = world.wrong()

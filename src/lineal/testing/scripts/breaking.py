@@ -1,91 +1,138 @@
-"""Verbs that break something: calls that fail, processes killed at each call, rows damaged at rest."""
+"""Verbs that break something: calls that fail, processes killed at each write, rows damaged at rest."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lineal import codec
 from lineal.engines import Row
 from lineal.entries import Unknown
-from lineal.errors import LinealError
 from lineal.holder import release
-from lineal.testing.scripts import telling
 from lineal.testing.scripts.language import Command, ScriptError, parse
-from lineal.testing.scripts.places import Place
-from lineal.testing.scripts.verbs import number, rest_of, verb, word
+from lineal.testing.scripts.places import Aimed, Place
+from lineal.testing.scripts.verbs import VERBS, number, rest_of, verb, word
 from lineal.testing.scripts.world import World
 from lineal.testing.stories import portrait
-
-MOST_CALLS = 500
 
 
 class Killed(BaseException):
     """The process ends here: nothing of it runs any more, not even what tidies up after an error."""
 
 
-@verb("failing K [after] COMMAND", "the K-th engine call of the command fails; with `after` it was carried out and the answer is lost")
+@verb(
+    "failing write|read N [after] COMMAND",
+    "the N-th write or read of the command fails; with `after` it was carried out and the answer is lost; prints what the command says",
+)
 def failing(world: World, command: Command) -> Iterable[str]:
-    k, after = int(word(command, 0, "number of the call")), command.words[1:2] == ["after"]
-    inner = parse(f"{command.handle + ': ' if command.handle else ''}{rest_of(command, 2 if after else 1)}", command.line)
     engine = world.hand(command.handle).engine
-    engine.fail_at(len(engine.calls) + k, when="after" if after else "before")
+    inner = _aimed(engine, command, None)
     try:
-        return world.carry_out(world, inner)
-    except LinealError as error:
-        world.last = error
-        return [telling.error(error)]
+        lines = world.carry_out(world, inner)
+        _refuse_a_miss(engine, command)
+        return lines
     finally:
         engine.heal()
 
 
-@verb("everywhere COMMAND", "on copies of the store, kill the process at each engine call of the command, then recover and verify")
+@verb("killed write|read N [after] COMMAND", "the process is killed at the N-th write or read of the command; another one opens the store")
+def killed(world: World, command: Command) -> Iterable[str]:
+    engine = world.hand(command.handle).engine
+    inner = _aimed(engine, command, Killed())
+    try:
+        world.carry_out(world, inner)
+        _refuse_a_miss(engine, command)
+    except Killed:
+        engine.heal()
+        world.leave(command.handle, crash=True)
+        world.session(command.handle)
+    return ["killed"]
+
+
+def _aimed(engine: Aimed, command: Command, error: BaseException | None) -> Command:
+    """Have the engine fail as the command says. Returns the command inside it."""
+    at, n = word(command, 0, "write or read"), word(command, 1, "number of the call")
+    if at not in ("write", "read") or not n.isdigit():
+        raise ScriptError(f"{command.text!r}: {VERBS[command.verb].usage}")
+    after = command.words[2:3] == ["after"]
+    inner = parse(f"{command.handle + ': ' if command.handle else ''}{rest_of(command, 3 if after else 2)}", command.line)
+    engine.aim("write" if at == "write" else "read", int(n), error, "after" if after else "before")
+    return inner
+
+
+def _refuse_a_miss(engine: Aimed, command: Command) -> None:
+    if not engine.struck:
+        raise ScriptError(f"{command.text!r}: it went through, there was no {' '.join(command.words[:2])} in it")
+
+
+# --- killed everywhere -----------------------------------------------------------------------------------------------
+
+
+@verb(
+    "everywhere COMMAND",
+    "on copies of the store, kill the process before each write of the command and after its last one; prints what is found there, "
+    "in order: the old state, the new one, or one `between` (`stuck`: doing it again does not lead to the new one; "
+    "`unsound`: one cannot recover, append and verify there)",
+)
 def everywhere(world: World, command: Command) -> Iterable[str]:
     inner = parse(rest_of(command), command.line)
-    before = _seen(world.place)
-    whole = world.place.copy()
-    calls = _played(world, whole, inner, 0)
+    before, whole = _seen(world.place), world.place.copy()
+    writes = _played(world, whole, inner, Aimed.heal)
+    if not writes:
+        raise ScriptError(f"{command.text!r}: it writes nothing")
     after = _seen(whole)
-    found: Counter[str] = Counter()
-    for k in range(1, calls + 1):
+    found, order = Counter[str](), list[str]()
+    for n in range(1, writes + 2):
         cut = world.place.copy()
-        _played(world, cut, inner, k)
+        _played(
+            world, cut, inner, partial(Aimed.aim, at="write", n=min(n, writes), error=Killed(), when="after" if n > writes else "before")
+        )
         now = _seen(cut)
-        found["old" if now == before else "new" if now == after else "between"] += 1
+        state = "old" if now == before else "new" if now == after else "between"
+        order += [] if order[-1:] == [state] else [state]
+        found[state] += 1
+        if state == "between":
+            again = cut.copy()
+            _played(world, again, inner, Aimed.heal)
+            found["stuck"] += _seen(again) != after
         found["unsound"] += _unsound(world, cut)
     world.last = found
-    return [f"killed at {calls} calls: {found['old']} old, {found['new']} new, {found['between']} between, {found['unsound']} unsound"]
+    wrong = [f"{found[name]} {name}" for name in ("stuck", "unsound") if found[name]]
+    return [f"killed at each write: {', then '.join(order)}" + (f"; {', '.join(wrong)}" if wrong else "")]
 
 
 def _seen(place: Place) -> Any:
     return portrait(place.open())["seen"]
 
 
-def _played(world: World, place: Place, command: Command, kill_at: int) -> int:
-    """Carry the command out on this place in a world of its own. Returns how many engine calls it made."""
+def _apart(world: World, place: Place) -> World:
+    """A world of its own on that place, with no oracle."""
     apart = World(place, world.carry_out, world.policy, world.clock, current=world.current, summarizer=world.summarizer)
-    apart.models, apart.checkpoints, apart.watched = {name: type(m)() for name, m in world.models.items()}, world.checkpoints, False
+    apart.checkpoints, apart.watched = world.checkpoints, False
     apart.session("")
+    return apart
+
+
+def _played(world: World, place: Place, command: Command, prepare: Callable[[Aimed], None]) -> int:
+    """Carry the command out there, on an engine prepared so. The process is dead behind it. Returns how many writes it made."""
+    apart = _apart(world, place)
     hand = apart.hands[""]
-    begun = len(hand.engine.calls)
-    if kill_at:
-        hand.engine.fail_at(begun + kill_at, error=Killed())
+    prepare(hand.engine)
     try:
         world.carry_out(apart, command)
+        return hand.engine.writes
     except Killed:
-        hand.engine.heal()
+        return hand.engine.writes
     finally:
+        hand.engine.heal()
         release(hand.store.holder)
-    made = len(hand.engine.calls) - begun
-    if made > MOST_CALLS:
-        raise ScriptError(f"{command.text!r} makes {made} engine calls; {MOST_CALLS} is the most that a story tries one by one")
-    return made
 
 
 def _unsound(world: World, place: Place) -> bool:
-    apart = World(place, world.carry_out, world.policy, world.clock, current=world.current)
+    apart = _apart(world, place)
     session = apart.session("")
     session.recover()
     session.append({"role": "user", "content": "go on"}, id="after the kill")

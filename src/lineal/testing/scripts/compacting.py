@@ -51,18 +51,13 @@ def meanwhile(world: World, command: Command) -> Iterable[str]:
 @verb("compact [request=ID]", "compact now")
 def compact(world: World, command: Command) -> Iterable[str]:
     world.last = session_of(world, command).compact(request_id=command.options.get("request"))
-    return told(world)
+    return [telling.outcome(world.last)]
 
 
 @verb("maybe_compact", "compact if the view is above the trigger")
 def maybe_compact(world: World, command: Command) -> Iterable[str]:
     world.last = session_of(world, command).maybe_compact()
-    return told(world)
-
-
-def told(world: World) -> list[str]:
-    aside, world.aside = world.aside, []
-    return [*aside, telling.outcome(world.last)]
+    return [telling.outcome(world.last)]
 
 
 @verb("plan", "begin a compaction in two steps")
@@ -79,7 +74,7 @@ def commit(world: World, command: Command) -> Iterable[str]:
         raise ScriptError("there is no plan to commit; plan first")
     world.last = session_of(world, command).commit_compaction(hand.plan, world.ask(hand.plan.request))
     hand.plan = None
-    return told(world)
+    return [telling.outcome(world.last)]
 
 
 @verb("abort [WHY]", "give the plan up")

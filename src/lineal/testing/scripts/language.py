@@ -13,8 +13,8 @@ prints. Lines that begin with `#` are for people and are kept. A blank line belo
     g1 covers u1..a4, keeps u5..a6 and 1 more; 738 -> 316 tokens
     > must show u7
 
-A command is a verb, words, and `key=value` pairs; quote with double quotes. `B: append ...` is the same verb through the
-handle of another process B. `verbs` tells what there is.
+A command is a verb, words, and `key=value` pairs, quoted as in a shell: "a text", '{"json": 1}'. `B: append ...` is the same
+verb through the handle of another process B. `verbs.table()` tells what there is.
 """
 
 from __future__ import annotations
@@ -121,3 +121,15 @@ def shortened(names: Iterable[str]) -> str:
     if len(named) <= 4:
         return " ".join(named) or "nothing"
     return f"{named[0]}..{named[-1]} ({len(named)})"
+
+
+def rows_of_names(names: Iterable[str], most: int = 12) -> list[str]:
+    """Each name as it stands; where more than `most` are numbered on and on (m1 m2 ...), their first, last and how many."""
+    rows: list[list[str]] = []
+    for name in names:
+        found = re.fullmatch(r"(\D*)(\d+)", name)
+        if rows and found and rows[-1][-1] == f"{found[1]}{int(found[2]) - 1}":
+            rows[-1].append(name)
+        else:
+            rows.append([name])
+    return [told for row in rows for told in ([shortened(row)] if len(row) > most else row)]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lineal.errors import Corrupt
+from lineal.ranges import told
+from lineal.session.verification import Reports
 from lineal.testing.scripts import telling
-from lineal.testing.scripts.language import Command, shortened
+from lineal.testing.scripts.language import Command, rows_of_names, shortened
 from lineal.testing.scripts.verbs import flag, number, session_of, verb, word
 from lineal.testing.scripts.world import World
 
@@ -20,11 +23,11 @@ def messages(world: World, command: Command) -> Iterable[str]:
     return telling.shown(session_of(world, command), command.words[0] if command.words else None)
 
 
-@verb("turns [before=SEQ] [limit=n]", "what was said, from the retained log")
+@verb("turns [all] [before=SEQ] [limit=n]", "what was said, from the retained log; with `all` each turn by its name")
 def turns(world: World, command: Command) -> Iterable[str]:
     before, limit = number(command, "before", 0), number(command, "limit", 0)
     found = session_of(world, command).turns(before or None, limit or None)
-    return [" ".join(t.id for t in found) if flag(command, "all") else shortened(t.id for t in found)]
+    return [" ".join(rows_of_names(t.id for t in found)) if flag(command, "all") else shortened(t.id for t in found)]
 
 
 @verb("status", "head, generation, sizes, and what is open")
@@ -48,12 +51,21 @@ def search(world: World, command: Command) -> Iterable[str]:
 
 @verb("verify", "the verdicts over everything that is retained")
 def verify(world: World, command: Command) -> Iterable[str]:
-    return telling.verdicts(session_of(world, command))
+    return [r.verdict.name + (f" at {told((s, s) for s in r.seqs)}" if r.seqs and not r.clean else "") for r in verified(world, command)]
 
 
-@verb("salvage", "the turns that still verify one by one")
+def verified(world: World, command: Command) -> Reports:
+    """By the session; by the store, which changes nothing, where damage keeps the session from being opened."""
+    try:
+        return session_of(world, command).verify()
+    except Corrupt:
+        return world.hand(command.handle).store.verify(world.current)
+
+
+@verb("salvage [all]", "the turns that still verify one by one; with `all` each by its name")
 def salvage(world: World, command: Command) -> Iterable[str]:
-    return [shortened(t.id for t in world.hand(command.handle).store.salvage(world.current))]
+    found = [t.id for t in world.hand(command.handle).store.salvage(world.current)]
+    return [" ".join(rows_of_names(found)) or "nothing" if flag(command, "all") else shortened(found)]
 
 
 @verb("log", "the kinds of the rows in the log")

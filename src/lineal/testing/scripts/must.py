@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Iterable
 
 from lineal import codec
-from lineal.errors import Refused, Verdict
+from lineal.errors import LinealError, Refused, Verdict
 from lineal.lineage import empty, to_state
 from lineal.session.outcomes import Failed, Nothing
 from lineal.session.states import unpack
 from lineal.testing.scripts import telling
 from lineal.testing.scripts.language import Command, ScriptError, spelled
-from lineal.testing.scripts.looking import marked
+from lineal.testing.scripts.looking import marked, verified
 from lineal.testing.scripts.verbs import session_of, verb
 from lineal.testing.scripts.world import World
 
@@ -32,8 +32,13 @@ def check(usage: str, does: str) -> Callable[[Check], Check]:
 def must(world: World, command: Command) -> Iterable[str]:
     name, *words = command.words or [""]
     if name not in CHECKS:
-        raise ScriptError(f"must {name}: one of\n" + "\n".join(usage for usage, _ in CHECKS.values()))
-    wrong = CHECKS[name][1](world, command, words)
+        raise ScriptError(f"must {name}: no such check; there are\n" + "\n".join(usage for usage, _ in CHECKS.values()))
+    try:
+        wrong = CHECKS[name][1](world, command, words)
+    except LinealError as error:
+        wrong = f"it cannot be asked: {telling.error(error)}"
+    except (LookupError, ValueError) as error:
+        raise ScriptError(f"{command.text!r} cannot be understood; {CHECKS[name][0]}") from error
     if wrong:
         raise ScriptError(f"must {' '.join(command.words)}: {wrong}")
     return []
@@ -72,6 +77,12 @@ def not_tell(world: World, command: Command, words: list[str]) -> str:
     shown = json.dumps(session_of(world, command).messages(), ensure_ascii=False)
     there = [w for w in words if json.dumps(w, ensure_ascii=False)[1:-1] in shown]
     return f"{there} is shown" if there else ""
+
+
+@check("end_with ROLE TEXT", "the last message that the model is shown has this role and holds the text")
+def end_with(world: World, command: Command, words: list[str]) -> str:
+    last = (telling.shown(session_of(world, command), None))[-1]
+    return "" if last.startswith(f"{words[0]}: ") and words[1] in last else f"it ends with {last!r}"
 
 
 @check("forget TEXT", "no byte of any row, of any session, holds the text (nor does a state)")
@@ -128,12 +139,21 @@ def send(world: World, command: Command, words: list[str]) -> str:
     return "" if world.sent[words[0]] == int(words[1]) else f"it saw {world.sent[words[0]]}"
 
 
-@check("be generation|head|tokens|items|epoch|stored N|<=N", "the status has this number, or at most it; `stored` is bytes in the engine")
+@check(
+    "be generation|head|tokens|items|epoch|stored N|<=N, or latched|suspended|in_flight yes|no",
+    "the status has this number, or at most it, or says so; `stored` is bytes in the engine",
+)
 def be(world: World, command: Command, words: list[str]) -> str:
-    session = session_of(world, command)
-    found = sum(len(row.body) for row in session.engine.scan(session.name)) if words[0] == "stored" else getattr(session.status(), words[0])
-    good = found <= int(words[1][2:]) if words[1].startswith("<=") else found == int(words[1])
-    return "" if good else f"it is {found}"
+    session, (name, wanted) = session_of(world, command), words
+    if name in ("latched", "suspended", "in_flight"):
+        found = "yes" if getattr(session.status(), name) else "no"
+        return "" if found == {"yes": "yes", "no": "no"}[wanted] else f"it is {found}"
+    number = {
+        **{n: getattr(session.status(), n) for n in ("generation", "head", "tokens", "items", "epoch")},
+        "stored": sum(len(row.body) for row in session.engine.scan(session.name)),
+    }[name]
+    good = number <= int(wanted[2:]) if wanted.startswith("<=") else number == int(wanted)
+    return "" if good else f"it is {number}"
 
 
 @check("state KEY STATE", "the effect has this state in the ledger")
@@ -164,8 +184,13 @@ def printed(world: World, command: Command, words: list[str]) -> str:
     return "" if any(words[0] in line for line in world.told) else f"it printed {world.told}"
 
 
+@check("not_print LINE", "the command before printed no such line")
+def not_printed(world: World, command: Command, words: list[str]) -> str:
+    return f"it printed {world.told}" if any(words[0] in line for line in world.told) else ""
+
+
 @check("verify VERDICT [SEQ]", "verify() finds this, at this seq")
 def verify(world: World, command: Command, words: list[str]) -> str:
-    found = [(r.verdict.name, r.seqs) for r in session_of(world, command).verify()]
+    found = [(r.verdict.name, r.seqs) for r in verified(world, command)]
     good = any(name == words[0] and (len(words) < 2 or int(words[1]) in seqs) for name, seqs in found)
     return "" if good else f"it finds {found}"

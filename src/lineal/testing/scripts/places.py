@@ -1,4 +1,7 @@
-"""Where a story's store lies: in memory or in a SQLite file. It can be opened by several processes, copied, and damaged."""
+"""Where a story's store lies: in memory or in a SQLite file. It can be opened by several processes, copied, and damaged.
+
+`Aimed` is the engine of each process: one of its next writes or reads fails, however many other calls come between.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import apsw
 
@@ -15,6 +18,7 @@ from lineal.engines import Engine, Row
 from lineal.engines.memory import MemoryEngine
 from lineal.engines.sqlite import SqliteEngine
 from lineal.engines.sqlite_rows import SEQ_BITS, record_of
+from lineal.testing.faults import CHANGES, FaultyEngine, When
 
 _EDIT = 'INSERT INTO entries(id, kind, generation, size, salt, body, inner, digest, "unique", key1, key2) VALUES (?,?,?,?,?,?,?,?,?,?,?)'
 
@@ -99,6 +103,43 @@ class InFile:
                 db.execute(_EDIT, (at, *record_of(b"", row)[2:])).fetchall()
             except apsw.ConstraintError:
                 db.execute(_EDIT, (at, *record_of(b"", replace(row, unique=None))[2:])).fetchall()
+
+
+Aim = Literal["write", "read"]
+
+
+class Aimed(FaultyEngine):
+    """An engine that fails at its n-th write or read from now. A story that says `write 2` means it, whatever is read before.
+
+    `struck` is False until it has failed; `writes` counts since the last `aim` or `heal`.
+    """
+
+    def __init__(self, engine: Engine):
+        super().__init__(engine)
+        self._aim: tuple[Aim, int, BaseException | None, When] | None = None
+        self._seen = {"write": 0, "read": 0}
+        self.struck = False
+
+    @property
+    def writes(self) -> int:
+        return self._seen["write"]
+
+    def aim(self, at: Aim, n: int, error: BaseException | None = None, when: When = "before") -> None:
+        """Raise `error` (an `Unavailable` if none is given) at the n-th call from now that changes something, or does not."""
+        self.heal()
+        self._aim = (at, n, error, when)
+
+    def heal(self) -> None:
+        super().heal()
+        self._aim, self._seen, self.struck = None, {"write": 0, "read": 0}, False
+
+    def _enter(self, method: str) -> int:
+        kind: Aim = "write" if method in CHANGES else "read"
+        self._seen[kind] += 1
+        if self._aim and self._aim[:2] == (kind, self._seen[kind]):
+            self.struck = True
+            self.fail_at(len(self.calls) + 1, self._aim[2], self._aim[3])
+        return super()._enter(method)
 
 
 PlaceMaker = Callable[[], Place]

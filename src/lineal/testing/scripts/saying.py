@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from lineal.importing import import_transcript
 from lineal.testing.scripts.language import Command, shortened, spelled
 from lineal.testing.scripts.verbs import flag, json_of, number, session_of, verb, word
 from lineal.testing.scripts.world import World
@@ -49,9 +52,10 @@ def role_verb(role: str) -> Any:
 
 
 for _role, _name in (("user", "user"), ("assistant", "agent"), ("system", "system")):
-    verb(f"{_name} ID [TEXT] [tokens=n] [author=NAME]", f"append what the {_name} says; without a text about n tokens of filler")(
-        role_verb(_role)
-    )
+    verb(
+        f"{_name} ID [TEXT] [text=TEXT] [tokens=n] [author=NAME]",
+        f"append what the {_name} says; without a text about n tokens of filler; `text=` knows \\n and \\x00",
+    )(role_verb(_role))
 
 
 @verb("dialogue 1..20 [tokens=n] [batch=yes]", "append user and agent turns u1 a1 u2 a2 ..., one by one or as one batch")
@@ -90,7 +94,7 @@ def call(world: World, command: Command) -> Iterable[str]:
     return append(world, command, [{"role": "assistant", "content": command.options.get("text"), "tool_calls": made}], [id])
 
 
-@verb("result ID CALL [TEXT] [tokens=n] [pending=yes]", "append the result of a call, or an interim one")
+@verb("result ID CALL [TEXT] [text=TEXT] [tokens=n] [pending=yes]", "append the result of a call, or an interim one")
 def result(world: World, command: Command) -> Iterable[str]:
     id = word(command, 0, "id")
     message = {"role": "tool", "tool_call_id": word(command, 1, "call"), "content": text_of(id, command, 2)}
@@ -122,6 +126,23 @@ def say(world: World, command: Command) -> Iterable[str]:
     messages = given if isinstance(given, list) else [given]
     ids: list[Any] = command.options["ids"].split(",") if "ids" in command.options else [None] * len(messages)
     return append(world, command, messages, ids, command.options.get("author"))
+
+
+@verb(
+    "import FORMAT LINE ... [conversation=n]",
+    "take over a foreign transcript whose lines are these; prints what came of it; formats as `lineal.transcripts` names them",
+)
+def import_(world: World, command: Command) -> Iterable[str]:
+    format, session = word(command, 0, "format"), session_of(world, command)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "transcript.jsonl"
+        path.write_text("\n".join(command.words[1:]) + "\n", encoding="utf-8")
+        world.last = done = import_transcript(session, path, format, number(command, "conversation", 0))
+    lines = [f"{done.turns} turns and {done.effects} effects added, {done.already_there} turns were there"]
+    lines += [f"unknown: {' '.join(done.unknown_effects)}"] if done.unknown_effects else []
+    lines += [f"line {line} in quarantine: {why}" for line, why in done.quarantined]
+    lines += [f"line {line}: the host's {what}" for line, what in done.boundaries]
+    return lines + [f"line {line}: a result without its call {call}" for line, call in done.orphans]
 
 
 @verb("save [JSON] [ids=...] [times=n]", "hand over the whole list that is shown, with these messages behind it, n times")

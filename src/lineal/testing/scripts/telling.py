@@ -9,7 +9,7 @@ from lineal import messages
 from lineal.errors import Conflict, Corrupt, LinealError, PolicyError, Refused, Unavailable
 from lineal.session import Session
 from lineal.session.outcomes import Compacted, Failed, Nothing, Plan
-from lineal.testing.scripts.language import shortened
+from lineal.testing.scripts.language import rows_of_names, shortened
 
 QUOTED = 72  # characters of a message that a line shows
 
@@ -69,7 +69,7 @@ def plan(found: Plan) -> str:
 def view(session: Session) -> list[str]:
     """What the model is shown, as names; then pins, open calls and effects, if there are any."""
     seen = session.view()
-    items = [f"[{n.handle} {n.kind} of {n.count}]" for n in seen.summaries] + [t.id for t in seen.turns]
+    items = [f"[{n.handle} {n.kind} of {n.count}]" for n in seen.summaries] + rows_of_names([t.id for t in seen.turns])
     lines = [" ".join(items) or "nothing"]
     named = {
         "pins": [p.turn or json.dumps(p.text) for p in seen.pins],
@@ -122,7 +122,3 @@ def log(session: Session) -> list[str]:
         else:
             lines.append((row.seq, row.seq, kind))
     return [f"{first} {kind}" if first == last else f"{first}-{last} {kind}" for first, last, kind in lines] or ["nothing"]
-
-
-def verdicts(session: Session) -> list[str]:
-    return [f"{r.verdict.name}{' at ' + ' '.join(map(str, r.seqs)) if r.seqs and not r.clean else ''}" for r in session.verify()]

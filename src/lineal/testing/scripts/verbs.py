@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from lineal.session import Session
 from lineal.testing.scripts.language import Command, ScriptError
 from lineal.testing.scripts.world import World
+
+_NAMED = re.compile(r"([a-z_]+)=")
 
 Act = Callable[[World, Command], Iterable[str]]
 
@@ -22,6 +25,11 @@ class Verb:
     usage: str
     does: str
     act: Act
+
+    @property
+    def options(self) -> set[str] | None:
+        """The names of its `key=value` pairs; None for a verb that hands what follows to another one, or to a policy."""
+        return None if self.usage.endswith(("COMMAND", "KNOB=VALUE ...", "CHECK ...")) else set(_NAMED.findall(self.usage))
 
 
 VERBS: dict[str, Verb] = {}
