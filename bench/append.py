@@ -3,7 +3,8 @@
     python bench/append.py [ROUNDS]
 
 The bare side inserts the same bytes as one row into a one-table SQLite file with the same pragmas (WAL, FULL) and the
-same library. A ratio of 1.0 means that encoding, digest, chain, fold and index cost nothing beside the disk.
+same library. A ratio of 1.0 means that encoding, digest, chain, fold and index cost nothing beside the disk. The third side
+appends with an anchor file on the same disk (R60), and is held against the append without one.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def bare(path: Path) -> Callable[[int], None]:
     return insert
 
 
-def ours(path: Path) -> Callable[[int], None]:
-    session = lineal.connect(path).session("bench", lineal.Policy(trigger=40_000, ceiling=50_000, target=4_000))
+def ours(path: Path, anchor: Path | None = None) -> Callable[[int], None]:
+    session = lineal.connect(path, anchor=anchor).session("bench", lineal.Policy(trigger=40_000, ceiling=50_000, target=4_000))
 
     def append(n: int) -> None:
         session.append({"role": "user", "content": f"{n} {TEXT}"}, id=f"m{n}")
@@ -54,15 +55,21 @@ def rate(act: Callable[[int], None], first: int) -> float:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
     with tempfile.TemporaryDirectory() as folder:
-        sides = {"bare insert": bare(Path(folder) / "bare.db"), "session.append": ours(Path(folder) / "lineal.db")}
+        sides = {
+            "bare insert": bare(Path(folder) / "bare.db"),
+            "session.append": ours(Path(folder) / "lineal.db"),
+            "with an anchor": ours(Path(folder) / "anchored.db", Path(folder) / "anchor.json"),
+        }
         rates: dict[str, list[float]] = {name: [] for name in sides}
         for r in range(rounds):
             for name, act in sides.items():
                 rates[name].append(rate(act, r * PER_ROUND))
         ratios = [a / b for a, b in zip(rates["session.append"], rates["bare insert"], strict=True)]
+        anchored = [a / b for a, b in zip(rates["with an anchor"], rates["session.append"], strict=True)]
     for name, found in rates.items():
         print(f"{name:16} {statistics.median(found):10,.0f} durable appends/s (median of {rounds} rounds of {PER_ROUND})")
-    print(f"ratio            {statistics.median(ratios):10.2f} (rounds: {', '.join(f'{r:.2f}' for r in ratios)})")
+    for name, found in (("ratio", ratios), ("anchor ratio", anchored)):
+        print(f"{name:16} {statistics.median(found):10.2f} (rounds: {', '.join(f'{r:.2f}' for r in found)})")
 
 
 if __name__ == "__main__":

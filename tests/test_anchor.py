@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import lineal
-from lineal.anchor import AnchorFile
+from lineal.anchor import AnchorFile, AnchorPlace
 from lineal.engines.memory import MemoryEngine
 from lineal.errors import Corrupt, Unavailable
 from lineal.store import Store
@@ -258,3 +258,82 @@ def test_an_anchor_moves_on_over_a_prune(path: Path, anchor: AnchorFile) -> None
     with lineal.connect(path, anchor=anchor.path) as store:
         assert store.verify().clean
         assert store.session("a", summarizer=str).messages()
+
+
+# --- anchors of one's own --------------------------------------------------------------------------------------------
+
+
+class Objects:
+    """Heads as objects of another store. `broken`: what it raises."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, Any] = {}
+        self.broken: Exception | None = None
+
+    def read(self, session: str | None = None) -> dict[str, Any]:
+        if self.broken:
+            raise self.broken
+        return {name: head for name, head in self.heads.items() if session in (None, name)}
+
+    def write(self, session: str, head: tuple[int, str, int]) -> None:
+        if self.broken:
+            raise self.broken
+        self.heads[session] = list(head)
+
+
+@pytest.fixture
+def objects(path: Path) -> Objects:
+    made = Objects()
+    with lineal.connect(path, anchor=made) as store:
+        for n in range(4):
+            store.session("a", summarizer=str).append(turn(n))
+    return made
+
+
+def test_an_object_with_read_and_write_is_an_anchor(path: Path, objects: Objects) -> None:
+    """R60: it follows each append, and what it remembers is held against the log at the next open and by verify."""
+    assert isinstance(objects, AnchorPlace) and objects.heads["a"][0] == 4
+    cut_tail(path, 3)
+    with lineal.connect(path, anchor=objects) as store:
+        assert [r.verdict.name for r in store.verify()] == ["CUT_TAIL"]
+        with pytest.raises(Corrupt, match="cut tail"):
+            store.session("a", summarizer=str)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("no route"), KeyError("a"), Unavailable("the bucket", "gone")], ids=repr)
+def test_one_that_cannot_be_asked_is_unavailable(path: Path, objects: Objects, error: Exception) -> None:
+    """E9: the store is not opened on its own word; an entry that was written is durable, and its caller hears of the anchor."""
+    with lineal.connect(path, anchor=objects) as store:
+        session = store.session("a", summarizer=str)
+        objects.broken = error
+        with pytest.raises(Unavailable):
+            session.append(turn(9), id="late")
+        with pytest.raises(Unavailable):
+            store.session("a", summarizer=str)
+        objects.broken = None
+        assert session.append(turn(9), id="late").seq == 5
+        session.append(turn(10))
+    assert objects.heads["a"][0] == 6
+
+
+@pytest.mark.parametrize("told", [{"a": 3}, {"a": ["x", "aa", 0]}, {"a": [-1, "aa", 0]}, {"a": [3, "aa"]}, None], ids=repr)
+def test_one_that_answers_what_no_head_is_is_corrupt(path: Path, objects: Objects, told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "read", lambda session=None: told)
+    with lineal.connect(path, anchor=objects) as store, pytest.raises(Corrupt, match="unreadable anchor"):
+        store.session("a", summarizer=str)
+
+
+def test_a_head_that_was_set_back_sees_less_and_does_no_harm(path: Path, objects: Objects) -> None:
+    """One writer may overtake another where the place keeps the last that was written."""
+    with lineal.connect(path, anchor=objects) as store:
+        objects.heads["a"] = [2, next(r.digest.hex() for r in store.engine.scan("a", 1, 2)), 0]
+        session = store.session("a", summarizer=str)
+        assert session.verify().clean and "not vouched for" in session.verify()[0].detail
+        session.append(turn(5))
+    assert objects.heads["a"][0] == 5
+
+
+def test_what_is_no_anchor_is_refused(path: Path) -> None:
+    with pytest.raises(lineal.PolicyError, match="no anchor"):
+        lineal.connect(path, anchor=7)  # type: ignore[arg-type]
+    lineal.connect(path, anchor="").close()

@@ -343,6 +343,15 @@ def test_a_rollback_shows_the_past_and_keeps_what_survives_it() -> None:
     assert [back.on_branch(s) for s in (1, 3, 4, now.head, back.head)] == [True, True, False, False, True]
 
 
+def test_chains_go_on_through_a_rollback() -> None:
+    """L6: what was done since stands in the log still, and the next entry of its chain names it."""
+    past = told(*THREE)
+    head = told(intended(before=(0, 0)), on=past)
+    assert head.chains and not past.chains
+    back = told(gone_back(past), on=head)
+    assert back.chains == head.chains
+
+
 def test_effects_in_flight_at_the_target_become_unknown() -> None:
     past = told(*THREE, intended("open"))
     back = told(turn("a2", "assistant"), gone_back(past, unknown=("open",)), on=past)

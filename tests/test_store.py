@@ -78,6 +78,22 @@ def test_a_delete_that_is_cut_off_anywhere_never_leaves_what_reads_as_whole(brie
     assert engine.sessions() == [] and engine.latched("agent") is None
 
 
+def test_content_is_erased_before_its_rows_are_dropped() -> None:
+    """R54: dropping alone may leave bytes in an engine's gaps; erasing is what promises that none are left (E6)."""
+    told: list[tuple[int, bool]] = []
+
+    class Telling(MemoryEngine):
+        def delete(self, session: str, seqs: Iterable[int], content_only: bool = False) -> None:
+            named = list(seqs)
+            told.append((len(named), content_only))
+            super().delete(session, named, content_only)
+
+    store = Store(Telling())
+    filled(store)
+    store.delete("agent")
+    assert told == [(5, True), (5, False)]
+
+
 @pytest.mark.parametrize("what", ["rows", "states"])
 def test_what_an_engine_keeps_is_not_called_deleted(what: str) -> None:
     store = Store(Keeping(what))

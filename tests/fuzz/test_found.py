@@ -166,7 +166,7 @@ def test_an_effect_that_the_index_lost_is_not_sent_again(path: Path) -> None:
     spoil(path, "entries_key1", b"effect:mail:1", b"effect:mail:3")
     with lineal.connect(path) as store:
         session = store.session("agent", POLICY, summarize)
-        with pytest.raises(Corrupt, match="effect 'mail:1'"), session.effect("mail", {"to": "ann"}, key="mail:1"):
+        with pytest.raises(Corrupt, match="under 'effect:mail:1'"), session.effect("mail", {"to": "ann"}, key="mail:1"):
             raise AssertionError("it would be sent again")
         assert store.verify().damaged
 

@@ -19,4 +19,17 @@ EXPLAINED: dict[str, str] = {
     "integrity.chain_broken: swapped": ONE_FINDING,
     "integrity.manifest_mismatch: swapped": ONE_FINDING,
     "retention.empty_run: swapped": "no need meets a run that holds no row, so that the two rows never hold together",
+    # --- steps that another check makes too ---------------------------------------------------------------------------
+    "effects: a dead holder is taken for live": "a dead holder's effect is presented as *unknown* before the rule is asked",
+    "log: a state of another session is believed": "its digest is that of another chain, and the chain's place is compared, too",
+    "log: a state of another seq is believed": "the digest of another seq is compared with that of this row, too",
+    "removal: pinned turns may be pruned": "a pinned turn stands in the view, and the view keeps it",
+    "removal: purges before the fork are carried out in it again": "there is nothing left of them to be erased",
+    "spilling: a spilled turn that reads back otherwise is believed": "a row with another digest breaks the chain, and the read refuses it",
+    "travel: another seq's state is taken for the checkpoint's": "a state's digest covers its seq, and the digest is compared, too",
+    "travel: a compaction in flight at the target is in flight again": "the fold voids it; without it the entry is smaller",
+    # --- expressions --------------------------------------------------------------------------------------------------
+    "rules/cut.py::protected: unit.turns[[]0].seq < newest.seq < unit.turns[[]-1].seq -> *<=*": (
+        "a unit that begins or ends with the newest user turn has its reason already"
+    ),
 }

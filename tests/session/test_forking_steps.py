@@ -109,12 +109,13 @@ def test_a_fork_says_what_was_in_flight_at_its_place(session: Session, fill: Any
 
 def test_emissions_of_the_parents_later_turns_are_not_the_forks(session: Session, fill: Any, say: Any) -> None:
     """R50: the fork's own turn at the same seq makes a call of its own."""
-    fill(session, 4)
+    fill(session, 7)
     session.append([say.call("c1", tool="deploy", args={"n": 1})])
     with session.effect("deploy", {"n": 1}, call="c1") as effect:
         effect.settle("the parent's")
     fork = session.fork("child", at=4)
-    fork.append([say.call("c9", tool="restart", args={"host": "a"})])
+    (own_call,) = fork.append([say.call("c9", tool="restart", args={"host": "a"})])
+    assert own_call.seq == 8, "the place where the parent's call stands in its own log"
     with fork.effect("restart", {"host": "a"}, call="c9") as own:
         assert own.pending
         own.settle("the fork's")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from lineal import codec
 from lineal.engines import Duplicate
 from lineal.engines.memory import MemoryEngine
-from lineal.entries import EffectIntended
-from lineal.errors import Unavailable
+from lineal.entries import EffectAttached, EffectIntended
+from lineal.errors import Corrupt, Unavailable
 from lineal.holder import lease
+from lineal.lineage import to_state
+from lineal.policy import Policy
 from lineal.session import Session
+from lineal.session.states import pack, unpack
 from lineal.store import Store
 from lineal.testing.faults import FaultyEngine
+
+SMALL = Policy(trigger=1_500, ceiling=2_500, target=600, floor_turns=4, summary_max_tokens=200)
 
 
 def test_every_row_has_a_salt_of_its_own(session: Session, house: Any, say: Any) -> None:
@@ -50,3 +58,119 @@ def test_saving_what_was_shown_earlier_adds_nothing(session: Session, say: Any) 
     """R2: a loop that hands over an older list again is no conflict."""
     session.append(say.dialogue(4))
     assert session.save(say.dialogue(2)) == [] and session.status().head == 4
+
+
+# --- reading: each check for itself --------------------------------------------------------------------------------------
+
+
+def stored(say: Any, brief: Any, turns: int = 6) -> tuple[MemoryEngine, Session]:
+    engine = MemoryEngine()
+    session = Store(engine).session("agent", SMALL, brief)
+    session.append(say.dialogue(turns), id=[f"t{n}" for n in range(turns)])
+    return engine, session
+
+
+def test_a_looked_up_row_whose_header_was_changed_is_refused(say: Any, brief: Any) -> None:
+    """R59: its content is as it was, and the row behind it still follows from it."""
+    engine, session = stored(say, brief)
+    seq = session.checkpoint("here").seq
+    session.append(say.user(9))
+    rows = engine._logs["agent"].rows
+    rows[seq] = replace(rows[seq], generation=7)
+    with pytest.raises(Corrupt, match="chain broken"):
+        session.checkpoints()
+
+
+def test_a_looked_up_row_that_was_rewritten_with_all_its_digests_is_refused(say: Any, brief: Any) -> None:
+    """R59: it follows from the row before it; the row behind it does not follow from it."""
+    engine, session = stored(say, brief)
+    seq = session.checkpoint("here").seq
+    session.append(say.user(9))
+    rows = engine._logs["agent"].rows
+    forged = msgspec.structs.replace(codec.decode(rows[seq].body), label="elsewhere")  # type: ignore[type-var]
+    rows[seq] = codec.seal(rows[seq - 1].digest, seq, 0, forged, rows[seq].salt, 0)
+    with pytest.raises(Corrupt, match="chain broken"):
+        session.checkpoints()
+
+
+def test_behind_a_hole_the_chain_goes_on_with_what_the_prune_recorded(fill: Any, brief: Any) -> None:
+    """R59: the first row behind it may not be another one."""
+    engine = MemoryEngine()
+    session = Store(engine).session("agent", SMALL, brief)
+    fill(session, 16)
+    session.compact(brief)
+    ((_, last),) = session.prune().ranges[-1:]
+    rows = engine._logs["agent"].rows
+    rows[last + 1] = replace(rows[last + 1], generation=9)
+    with pytest.raises(Corrupt, match="chain broken"):
+        list(session.log.entries())
+
+
+def test_an_entry_that_cannot_follow_is_damage(say: Any, brief: Any) -> None:
+    """R59: whoever wrote it linked it well; what it says of the entries before it is not so."""
+    engine, session = stored(say, brief)
+    other = Store(engine).session("agent", SMALL, brief)
+    head = session.log.lineage
+    forged = EffectAttached(key="k", handle="job/9", before=(3,))
+    engine.append("agent", head.head, [codec.seal(bytes.fromhex(head.digest), head.head + 1, 0, forged, b"s" * 16, 0)])
+    with pytest.raises(Corrupt, match="misfit"):
+        other.log.catch_up()
+    assert other.log.latched
+
+
+def test_a_row_that_is_missed_makes_the_session_read_only(say: Any, brief: Any) -> None:
+    """R6: the first detection, by whatever read."""
+    engine, session = stored(say, brief)
+    engine.delete("agent", [3])
+    with pytest.raises(Corrupt, match="missing entries"):
+        list(session.log.entries())
+    assert engine.latched("agent") and session.status().latched
+
+
+def test_a_hole_that_somebody_else_declared_since_is_looked_up(house: Any, session: Session, fill: Any, brief: Any) -> None:
+    """R55: a reader who knows of no hole looks again before calling it damage."""
+    fill(session, 16)
+    session.compact(brief)
+    assert session.log.holes() == []
+    house.session().prune()
+    assert len(list(session.log.entries())) < 16
+
+
+def test_a_state_that_a_purge_took_is_not_read_from(house: Any, session: Session, fill: Any, say: Any) -> None:
+    """R54: one that was written behind the purge's back holds a summary with the purged words still."""
+    session.append(say.user(0, "the word is hunter2"), id="secret")
+    fill(session, 16)
+    session.compact(lambda request: "The plan was read; the word that was given is hunter2.")
+    seq, data = session.engine.state("agent")
+    session.purge(["secret"])
+    session.engine.put_state("agent", seq, data)
+    assert "hunter2" not in str(to_state(session.log.at(seq)))
+    assert session.finish_removal() == 0 and seq not in session.engine.states("agent"), "and it is swept"
+
+
+def test_a_state_that_was_altered_and_packed_again_is_passed_over(session: Session, fill: Any) -> None:
+    """R59: its own checksum is right, its digest is not."""
+    fill(session, 4)
+    data = pack(session.log.lineage)
+    assert unpack(data) == session.log.lineage
+    assert unpack(data[:32] + zlib.compress(zlib.decompress(data[32:]).replace(b'"t1"', b'"t9"'), 1)) is None
+
+
+def test_a_turn_that_the_view_claims_and_the_log_has_not_is_an_error(session: Session, fill: Any) -> None:
+    """R45: never a shorter history."""
+    fill(session, 4)
+    seq = session.checkpoint().seq
+    lineage = session.log.lineage
+    item = msgspec.structs.replace(lineage.turns[-1], seq=seq, id="made-up")
+    session.log.lineage = msgspec.structs.replace(lineage, items=(*lineage.items, item))
+    with pytest.raises(Corrupt, match="missing turn"):
+        session.messages()
+
+
+def test_a_row_of_another_kind_than_its_entry_is_refused(session: Session, fill: Any) -> None:
+    """R59: what is looked up by kind must be of that kind."""
+    fill(session, 1)
+    (row,) = session.engine.scan("agent")
+    assert codec.kind_of(codec.read(row, "agent")) == row.kind == "turn"
+    with pytest.raises(Corrupt, match="misfit"):
+        codec.read(replace(row, kind="pinned"), "agent")

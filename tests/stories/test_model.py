@@ -23,7 +23,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from lineal import codec
 from lineal.engines import Engine, open_engine
-from lineal.engines.memory import MemoryEngine
 from lineal.errors import Conflict, Refused, Unavailable
 from lineal.policy import Policy
 from lineal.session import Session
@@ -31,6 +30,7 @@ from lineal.session.outcomes import Compacted, Plan
 from lineal.store import Store
 from lineal.summarizers import Summary, SummaryRequest
 from lineal.testing.faults import FaultyEngine
+from lineal.testing.lasting import Lasting
 from lineal.testing.model import Model
 from lineal.testing.oracle import spillable
 from lineal.testing.stories import summarize
@@ -106,11 +106,6 @@ def _stored(session: Session) -> bytes:
     return b"\n".join([*(row.body for row in session.engine.scan(session.name)), *(zlib.decompress(s[1][32:]) for s in states if s)])
 
 
-class _Lasting(MemoryEngine):
-    def close(self) -> None:
-        return
-
-
 class Life(RuleBasedStateMachine):
     """What may happen to a session. Each rule is one verb; `who` and `hand` choose the session and the handle."""
 
@@ -128,7 +123,7 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lasting: Engine = _Lasting()
+        self.lasting: Engine = Lasting()
         self.n = 0
 
     @initialize()
@@ -501,7 +496,7 @@ TestLifeOnDisk.settings = settings(max_examples=100 if LONG else 12, stateful_st
 
 def test_the_lists_find_a_broken_rule() -> None:
     """The comparison can fail: a model that missed one entry, and one that was told of another summary, complain."""
-    session = Store(_Lasting()).session("agent", POLICY, summarize)
+    session = Store(Lasting()).session("agent", POLICY, summarize)
     session.append([_user(1, 2), _answer(1, 2), _user(2, 2), _answer(2, 2), _user(3, 2)], id=[*"abcde"])
     model = Model()
     model.read(session.log)
@@ -517,7 +512,7 @@ def test_the_lists_find_a_broken_rule() -> None:
 @pytest.mark.parametrize("name", sorted(BAD))
 def test_every_bad_summary_is_refused_in_plain_circumstances(name: str) -> None:
     """R15, R16: no log entry but the abort, the view as it was. (With nothing before it, a nested summary is an empty one.)"""
-    session = Store(_Lasting()).session("agent", POLICY, summarize)
+    session = Store(Lasting()).session("agent", POLICY, summarize)
     session.append([m for n in range(4) for m in (_user(n, 3), _answer(n, 3))])
     assert isinstance(session.compact(), Compacted)
     session.append([m for n in range(4, 8) for m in (_user(n, 3), _answer(n, 3))])

@@ -16,7 +16,8 @@ from lineal.session.outcomes import Plan
 from lineal.store import Store
 from lineal.testing import JumpingClock
 from lineal.testing.faults import FaultyEngine
-from lineal.testing.stories import NAME, POLICY, STORY, Lasting, Tale, answer, portrait, reference, same, summarize, user
+from lineal.testing.lasting import Lasting
+from lineal.testing.stories import NAME, POLICY, STORY, Tale, answer, portrait, reference, same, summarize, user
 
 HOUR = 3_600.0
 

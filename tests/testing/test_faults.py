@@ -16,7 +16,7 @@ from lineal.errors import Conflict, Unavailable
 from lineal.testing import EngineTests, FaultyEngine
 from lineal.testing.engine import MakeEngine, row, rows
 from lineal.testing.faults import FAULTS, Fault
-from lineal.testing.stories import Lasting
+from lineal.testing.lasting import Lasting
 
 
 class TestFaultyEngineWithoutFaults(EngineTests):

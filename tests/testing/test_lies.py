@@ -9,7 +9,8 @@ import pytest
 from lineal.anchor import AnchorFile
 from lineal.testing import lies
 from lineal.testing.faults import FAULTS, Fault, FaultyEngine
-from lineal.testing.stories import STORY, Lasting, Reference, Tale, reference
+from lineal.testing.lasting import Lasting
+from lineal.testing.stories import STORY, Reference, Tale, reference
 from lineal.testing.tally import Tally
 
 

@@ -17,8 +17,9 @@ import pytest
 from lineal.engines.memory import MemoryEngine
 from lineal.rules import emission
 from lineal.session import compaction, effects, spilling, travel
+from lineal.testing.lasting import Lasting
 from lineal.testing.simulation import replay, simulate
-from lineal.testing.simulation.play import Lasting, play
+from lineal.testing.simulation.play import play
 from lineal.testing.simulation.script import FAULTS, write
 from lineal.testing.simulation.shrinking import shrink
 from lineal.testing.tally import Tally

@@ -89,18 +89,14 @@ class Session:
         (`on_refusal="spill"`). Raises `PolicyError` for what is no message or cannot round-trip, `Refused` for a result
         without its call (R4), `Conflict` if `id` stands for another message.
         """
-        turns = self.append_and_keep_house(lambda: appending.append(self, message, id, author))
+        turns = appending.append(self, message, id, author)
+        self._keep_house()
         return turns if isinstance(message, list) else turns[0]
 
-    def append_and_keep_house(self, append: Callable[[], list[Turn]]) -> list[Turn]:
-        """What `append` appends, and then what the policy asks for after every append. For the rooms behind."""
-        turns = append()
+    def _keep_house(self) -> None:
+        """What the policy asks for after every append."""
         if self.policy.on_refusal == "spill":
             spilling.enforce_ceiling(self)
-        self._checkpoint_by_policy()
-        return turns
-
-    def _checkpoint_by_policy(self) -> None:
         lineage, policy = self.log.lineage, self.policy
         entries, minutes = policy.checkpoint_every_entries, policy.checkpoint_every_minutes
         due = entries is not None and lineage.head - lineage.checkpointed_at >= entries
@@ -229,7 +225,10 @@ class Session:
 
     def close_calls(self, ids: Iterable[str] | None = None) -> list[Turn]:
         """Append, for calls that will never be answered, results that say their outcome is unknown. Returns those turns."""
-        return spilling.close_calls(self, None if ids is None else texts(ids, "call id"))
+        closed = spilling.close_calls(self, None if ids is None else texts(ids, "call id"))
+        if closed:
+            self._keep_house()
+        return closed
 
     def pin(self, what: Turn | str) -> str:
         """Keep a turn (a `Turn`, or its id) or a text verbatim in the view through every compaction. Returns the pin's id."""

@@ -167,7 +167,7 @@ def close_calls(session: Session, ids: Sequence[str] | None) -> list[Turn]:
             return ()
 
         try:
-            return session.append_and_keep_house(lambda: appending.append(session, closing, None, "system", beside=still_open))  # noqa: B023
+            return appending.append(session, closing, None, "system", beside=still_open)
         except _AnsweredMeanwhile:
             continue
 

@@ -1,19 +1,8 @@
 """Histories of processes that write to one session at once: is there one order in which all that was acknowledged stands once?
 
 Each process carries out verbs chosen by its seed, and writes down when it asked, when it was answered, and what; now and then
-one is killed and another takes its place. The log's own order is the candidate. It is held against every history:
-
-| what is checked | by |
-|---|---|
-| an acknowledged append stands once, at the seq that was acknowledged | ids of the log |
-| what was asked and never answered stands at most once | ids of the log |
-| the same id gives the same seq to everybody who asks | answers |
-| what was answered before something else was asked stands before it (real time) | answers and times |
-| heads that are read never go back (real time, across processes) | answers and times |
-| under one key one process at a time was told to send, and nobody after it was done | answers and times |
-| generations are committed once each, each on the one before | entries of the log |
-
-Times are of the machine's monotonic clock, which its processes share.
+one is killed and another takes its place. What must hold of all their histories together stands in `orders`. Times are of
+the machine's monotonic clock, which its processes share.
 """
 
 from __future__ import annotations
@@ -21,66 +10,69 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from itertools import pairwise, permutations
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
-from lineal.entries import CompactionCommitted, Entry, TurnAppended
 from lineal.errors import Conflict, LinealError, Refused
 from lineal.policy import Policy
 from lineal.session import Session
 from lineal.store import Store, connect
+from lineal.testing.orders import SHARED, Operation, lost, out_of_order, shown, unlike
 from lineal.testing.summaries import honest
 from lineal.testing.tally import Tally
 
 POLICY = Policy(trigger=1_200, ceiling=2_400, target=500, floor_turns=4, summary_max_tokens=200)
 KEYS = tuple(f"k{n}" for n in range(6))
-SHARED = tuple(f"shared{n}" for n in range(12))
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One verb of one process. `answered` is 0 where no answer came; `ok` False where it was refused, which changes nothing."""
-
-    process: int
-    verb: str
-    name: str
-    asked: float
-    answered: float = 0.0
-    ok: bool = False
-    value: int = 0
-    pending: bool = False
 
 
 # --- one process -----------------------------------------------------------------------------------------------------
 
+Answer = tuple[int, str, bool]  # value, seen, pending
+VERBS = {
+    "append": 10,
+    "shared": 4,
+    "effect": 4,
+    "head": 3,
+    "read": 3,
+    "compact": 1,
+    "checkpoint": 1,
+    "pin": 1,
+    "rollback": 0.6,
+    "fork": 0.1,
+}
 
-def _verbs(session: Session, chance: random.Random, process: int, n: int) -> tuple[str, str, Callable[[], tuple[int, bool]]]:
+
+def _next(session: Session, chance: random.Random, process: int, n: int) -> tuple[str, str, Callable[[], Answer]]:
     """What to do next: the verb, the name of what it is about, and how."""
-    verb = chance.choices(["append", "shared", "effect", "compact", "head", "checkpoint"], [10, 4, 4, 1, 4, 1])[0]
-    if verb in ("append", "shared"):
-        name = f"p{process}-{os.getpid()}-{n}" if verb == "append" else chance.choice(SHARED)
-        message = {"role": chance.choice(["user", "assistant"]), "content": f"{name} says something about the work"}
-        if verb == "shared":
-            message = {"role": "assistant", "content": f"{name} is said by whoever comes first"}
-        return "append", name, lambda: (session.append(message, id=name).seq, False)
+    verb, mine = chance.choices([*VERBS], [*VERBS.values()])[0], f"p{process}-{os.getpid()}-{n}"
+    role = chance.choice(["user", "assistant"])
+    if verb == "append":
+        message = {"role": role, "content": f"{mine} says something about the work"}
+        return "append", mine, lambda: (session.append(message, id=mine).seq, "", False)
+    if verb == "shared":
+        name = chance.choice(SHARED)
+        said = {"role": "assistant", "content": f"{name} is said by whoever comes first"}
+        return "append", name, lambda: (session.append(said, id=name).seq, "", False)
     if verb == "effect":
-        key = chance.choice(KEYS)
-        return "effect", key, lambda: _effect(session, key, chance.random() < 0.7)
-    if verb == "compact":
-        return "compact", "", lambda: (_generation(session), False)
-    if verb == "checkpoint":
-        return "checkpoint", "", lambda: (session.checkpoint("of a history").seq, False)
-    return "head", "", lambda: (session.status().head, False)
+        key, settles = chance.choice(KEYS), chance.random() < 0.4
+        return "effect", key, lambda: _effect(session, key, settles)
+    told: dict[str, Callable[[], Answer]] = {
+        "compact": lambda: _generation(session),
+        "checkpoint": lambda: (session.checkpoint("of a history").seq, "", False),
+        "pin": lambda: (0, session.pin(mine), False),
+        "rollback": lambda: _rollback(session),
+        "fork": lambda: (0, session.fork(mine).name, False),
+        "read": lambda: _read_view(session),
+        "head": lambda: (session.status().head, "", False),
+    }
+    return verb, mine if verb in ("pin", "fork") else "", told[verb]
 
 
-def _effect(session: Session, key: str, settles: bool) -> tuple[int, bool]:
+def _effect(session: Session, key: str, settles: bool) -> Answer:
     effect = session.effect("send", {"to": key}, key=key)
     effect.__enter__()
     told = effect.pending
@@ -88,14 +80,27 @@ def _effect(session: Session, key: str, settles: bool) -> tuple[int, bool]:
         effect.settle("sent")
     elif told:
         effect.no_effect("the other side was busy")
-    return int(settles), told
+    return int(told and settles), "", told
 
 
-def _generation(session: Session) -> int:
+def _generation(session: Session) -> Answer:
     outcome = session.maybe_compact(honest)
     if isinstance(outcome, Refused):
         raise outcome
-    return session.status().generation
+    return session.status().generation, "", False
+
+
+def _rollback(session: Session) -> Answer:
+    """To the newest checkpoint, if nobody wrote since it was chosen."""
+    known, head = session.checkpoints(), session.status().head
+    if not known:
+        return 0, "", False
+    return session.rollback(known[0], expected_head=head).seq, str(head), False
+
+
+def _read_view(session: Session) -> Answer:
+    view = session.view()
+    return view.seq, shown(view.generation, view.turns, view.summaries), False
 
 
 def work(url: str, process: int, operations: int, seed: int, told: Callable[[str], None]) -> None:
@@ -104,12 +109,12 @@ def work(url: str, process: int, operations: int, seed: int, told: Callable[[str
     with connect(url) as store:
         session = store.session("agent", POLICY, honest)
         for n in range(operations):
-            verb, name, act = _verbs(session, chance, process, n)
+            verb, name, act = _next(session, chance, process, n)
             asked = Operation(process, verb, name, time.monotonic())
             told(json.dumps(asdict(asked)))
             try:
-                value, pending = act()
-                answer = {"ok": True, "value": value, "pending": pending}
+                value, seen, pending = act()
+                answer = {"ok": True, "value": value, "seen": seen, "pending": pending}
             except (Refused, Conflict):
                 answer = {"ok": False}
             told(json.dumps({**asdict(asked), "answered": time.monotonic(), **answer}))
@@ -133,24 +138,33 @@ def run(url: str, folder: Path, processes: int, operations: int, seed: int, kill
     connect(url).close()
 
     def start(process: int, n: int) -> subprocess.Popen[bytes]:
-        path = str(folder / f"history-{process}.jsonl")
-        return subprocess.Popen(
-            [sys.executable, "-c", _CHILD, url, str(process), str(operations), str(seed * 1000 + process * 10 + n), path]
-        )
+        drawn = str(seed * 1000 + process * 10 + n)
+        return subprocess.Popen([sys.executable, "-c", _CHILD, url, str(process), str(operations), drawn, str(_path(folder, process))])
 
     running = [start(process, 0) for process in range(processes)]
-    if kill:
-        time.sleep(0.5)  # until they are at work; where exactly the kill strikes is the point of it
-        for process in range(processes):
-            time.sleep(chance.uniform(0.02, 0.25))
-            if running[process].poll() is None and chance.random() < 0.6:
-                running[process].send_signal(signal.SIGKILL)
-                running[process].wait()
-                running[process], kills = start(process, 1), kills + 1
+    for process in sorted(range(processes), key=lambda _: chance.random()) if kill else ():
+        if chance.random() < 0.8 and _at_work(running[process], _path(folder, process), chance.randint(1, operations)):
+            time.sleep(chance.uniform(0, 0.01))  # where exactly the kill strikes is the point of it
+            running[process].kill()
+            running[process].wait()
+            running[process], kills = start(process, 1), kills + 1
     ended = [child.wait(timeout=300) for child in running]
     if any(ended):
         raise AssertionError(f"processes ended with {ended}: seed {seed}")
     return [operation for path in sorted(folder.glob("history-*.jsonl")) for operation in _read(path)], kills
+
+
+def _path(folder: Path, process: int) -> Path:
+    return folder / f"history-{process}.jsonl"
+
+
+def _at_work(child: subprocess.Popen[bytes], path: Path, lines: int) -> bool:
+    """Wait until it has written so many lines. False if it ends before."""
+    while child.poll() is None:
+        if path.exists() and path.read_bytes().count(b"\n") >= lines:
+            return True
+        time.sleep(0.002)
+    return False
 
 
 def _read(path: Path) -> Iterator[Operation]:
@@ -201,73 +215,16 @@ def tallied(history: list[Operation], store: Store, kills: int, where: str) -> T
         tally.states[f"{operation.verb} {answer}"] += 1
     try:
         session = store.session("agent", POLICY, honest)
-        log = [(row.seq, entry) for row, entry in session.log.entries()]
+        rows = list(session.log.entries())
+        log = [(row.seq, entry) for row, entry in rows]
         tally.lost += [f"{where}: {sentence}" for sentence in lost(history, log)]
-        tally.broken += [f"{where}: {sentence}" for sentence in out_of_order(history, log)]
-        if not session.verify().clean:
-            session.recover()
-        if not session.verify().clean:
-            tally.torn.append(f"{where}: verify() finds {[r.verdict.name for r in session.verify()]}")
+        tally.broken += [f"{where}: {sentence}" for sentence in (*out_of_order(history, log), *unlike(history, rows))]
+        forks = {o.name for o in history if o.verb == "fork" and o.ok}
+        tally.lost += [f"{where}: the fork {name} was made and is not there" for name in forks - {*store.sessions()}]
+        for one in (session, *(store.session(name, POLICY, honest) for name in forks & {*store.sessions()})):
+            one.recover()
+            if not one.verify().clean:
+                tally.torn.append(f"{where}: verify() of {one.name} finds {[r.verdict.name for r in one.verify()]}")
     except LinealError as error:
         tally.torn.append(f"{where}: {error}")
     return tally
-
-
-# --- the checker -----------------------------------------------------------------------------------------------------
-
-
-def lost(history: Iterable[Operation], log: Iterable[tuple[int, Entry]]) -> Iterator[str]:
-    """Appends that were acknowledged and do not stand where they were said to stand, or stand twice."""
-    places = [(entry.id, seq) for seq, entry in log if isinstance(entry, TurnAppended)]
-    at, count = dict(places), Counter(id for id, _ in places)
-    yield from (f"{id} stands {n} times" for id, n in count.items() if n > 1)
-    for operation in history:
-        if operation.verb == "append" and operation.ok and at.get(operation.name) != operation.value:
-            yield f"{operation.name} was acknowledged at seq {operation.value} and stands at {at.get(operation.name)}"
-    asked = {operation.name for operation in history if operation.verb == "append"}
-    yield from (f"{id} stands at seq {seq} and nobody said it" for id, seq in places if id not in asked)
-
-
-def out_of_order(history: list[Operation], log: list[tuple[int, Entry]]) -> Iterator[str]:
-    """Answers that no single order of the operations, true to real time, can give."""
-    answered = sorted((o for o in history if o.ok), key=lambda o: o.answered)
-    yield from _not_in_real_time([o for o in answered if o.verb in ("append", "head", "checkpoint")])
-    yield from _sent_twice([o for o in history if o.verb == "effect"])
-    generation = 0
-    for seq, entry in log:
-        if isinstance(entry, CompactionCommitted):
-            if entry.parent != generation or entry.generation <= generation:
-                yield f"generation {entry.generation} at seq {seq} follows {entry.parent}, the one before is {generation}"
-            generation = entry.generation
-
-
-def _not_in_real_time(answered: list[Operation]) -> Iterator[str]:
-    """Whoever asks after an answer came must be told of a head at least so far; a fresh append must stand behind it."""
-    first: dict[str, Operation] = {}
-    for operation in answered:
-        if operation.verb == "append":
-            first.setdefault(operation.name, operation)
-    for later in answered:
-        before = [o for o in answered if o.answered < later.asked]
-        newest = max((o.value for o in before), default=0)
-        fresh = later.verb == "append" and later.name not in SHARED and first[later.name] is later
-        if later.verb == "head" and later.value < newest or fresh and later.value <= newest:
-            yield f"{later.verb} {later.name} of process {later.process} gave {later.value} after {newest} had been acknowledged"
-
-
-def _sent_twice(effects: list[Operation]) -> Iterator[str]:
-    """Two that were told to send under one key: the first must have ended without effect before the second was told."""
-    for key in {o.name for o in effects}:
-        told = sorted((o for o in effects if o.name == key and o.pending), key=lambda o: o.answered)
-        for first, second in pairwise(told):
-            if first.value:
-                yield f"{key} was done by process {first.process}, and process {second.process} was told to send it again"
-
-
-def an_order_of(appends: list[Operation]) -> tuple[Operation, ...] | None:
-    """By brute force, for a few appends: an order that is true to real time and in which the seqs grow; None if there is none."""
-    for order in permutations(appends):
-        timely = all(later.answered >= earlier.asked for i, earlier in enumerate(order) for later in order[i + 1 :])
-        if timely and all(one.value < next.value for one, next in pairwise(order)):
-            return order
-    return None

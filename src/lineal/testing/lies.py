@@ -18,7 +18,8 @@ from lineal.errors import LinealError
 from lineal.holder import release
 from lineal.store import Store
 from lineal.testing.faults import CHANGES, FAULTS, Fault, FaultyEngine
-from lineal.testing.stories import POLICY, STORY, Lasting, Reference, Step, Tale, portrait, reference, summarize
+from lineal.testing.lasting import Lasting
+from lineal.testing.stories import POLICY, STORY, Reference, Step, Tale, portrait, reference, summarize
 from lineal.testing.tally import Tally
 
 Progress = Callable[[int, int], None]

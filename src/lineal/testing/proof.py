@@ -9,7 +9,7 @@
 | cuts in recovery | a second cut while the store that was cut is opened again |
 | disk errors | no space, and an I/O error, at reads, writes and syncs |
 | lies | an engine that drops, delays, repeats, swaps or tears what it acknowledged: noticed, or a legal state |
-| tampering | each row of a store, changed at rest in each way, on both engines |
+| tampering | each row of a store, changed at rest in each way, on both engines; and what the file keeps beside its rows |
 | histories | processes that write to one session at once, some of them killed |
 | fuzzing | inputs that nobody would write, at every door |
 | simulation | seeds, each a whole run of several processes, with crashes, stalls, lost leases and jumping clocks |
@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineal.testing import crashes, diskerrors, histories, lies, powercuts, tampering
+from lineal.testing import crashes, diskerrors, histories, lies, powercuts, spoiling, tampering
 from lineal.testing.fuzzing import campaign as fuzz
 from lineal.testing.simulation import simulate
 from lineal.testing.tally import Tally
@@ -64,8 +64,8 @@ def _system_calls(s: Setting) -> Tally:
 
 
 def _tampering(s: Setting) -> Tally:
-    whole = tampering.campaign(None, s.counted)
-    return whole + tampering.campaign(s.folder, s.counted, every=1 if s.scale > 1 else 5)
+    whole = tampering.campaign(None, s.counted) + spoiling.campaign(s.folder, s.counted)
+    return whole + tampering.campaign(s.folder, s.counted, every=1 if s.scale > 1 else 9)
 
 
 def _disk_errors(s: Setting) -> Tally:

@@ -138,7 +138,7 @@ def spoils(path: Path) -> list[tuple[str, Spoil]]:
 
 def campaign(folder: Path, progress: Callable[[int, int], None] | None = None, every: int = 1) -> Tally:
     """All of it (or each `every`-th), each on a copy of a store that was lived in; and an older copy of the whole file."""
-    place = InFile(folder / "whole.db")
+    place = InFile(folder / "spoiled.db")
     kept = lived(place)
     known, cases = truths(kept), spoils(place.path)[::every]
     tally = _older(kept, known)

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from lineal import codec
 from lineal.anchor import AnchorPlace
 from lineal.engines import Engine
-from lineal.engines.memory import MemoryEngine
 from lineal.errors import LinealError, Refused
 from lineal.holder import Clock, release
 from lineal.policy import Policy
@@ -24,6 +23,7 @@ from lineal.session import Session
 from lineal.session.outcomes import Compacted, Plan
 from lineal.store import Store
 from lineal.testing.faults import CHANGES, FaultyEngine
+from lineal.testing.lasting import Lasting
 from lineal.testing.summaries import honest
 
 summarize = honest
@@ -270,13 +270,6 @@ class _Watched(FaultyEngine):
     def look(self) -> None:
         same = self.portraits and self.calls[-1][1] not in CHANGES
         self.portraits.append(self.portraits[-1] if same else portrait(self.engine))
-
-
-class Lasting(MemoryEngine):
-    """A memory engine that outlives its closing, as a file does."""
-
-    def close(self) -> None:
-        return
 
 
 def reference(steps: Sequence[Step] = STORY) -> Reference:

@@ -25,19 +25,13 @@ from lineal.testing.fuzzing import Surface
 from lineal.testing.fuzzing.mutations import STRINGS, as_bytes, changed, mutated, odd
 from lineal.testing.fuzzing.reading import reading, unless_refused
 from lineal.testing.fuzzing.samples import DIALOGUES, ENTRIES
+from lineal.testing.lasting import Lasting
 from lineal.testing.stories import FORK, NAME, POLICY, STORY, Tale, summarize
-
-
-class _Lasting(MemoryEngine):
-    """A memory engine that outlives its closing, as a file does."""
-
-    def close(self) -> None:
-        return
 
 
 def told(until: str | None = None) -> MemoryEngine:
     """A memory engine in which the story was played, up to and with the step `until`; all of it if None."""
-    engine = _Lasting()
+    engine = Lasting()
     names = [step.name for step in STORY]
     steps = STORY[: names.index(until) + 1] if until else STORY
     tale = Tale(engine, lambda: engine, lambda name: None)  # type: ignore[arg-type]

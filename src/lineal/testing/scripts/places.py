@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from lineal.engines.memory import MemoryEngine
 from lineal.engines.sqlite import SqliteEngine
 from lineal.engines.sqlite_rows import SEQ_BITS, record_of
 from lineal.testing.faults import CHANGES, FaultyEngine, When
+from lineal.testing.lasting import Lasting
 
 _EDIT = 'INSERT INTO entries(id, kind, generation, size, salt, body, inner, digest, "unique", key1, key2) VALUES (?,?,?,?,?,?,?,?,?,?,?)'
 
@@ -41,24 +41,17 @@ class Place(Protocol):
         """
 
 
-class _Lasting(MemoryEngine):
-    """A memory engine that outlives its closing, as a file does."""
-
-    def close(self) -> None:
-        return
-
-
 class InMemory:
     name = "memory"
 
     def __init__(self, engine: MemoryEngine | None = None):
-        self._engine = engine or _Lasting()
+        self._engine = engine or Lasting()
 
     def open(self) -> Engine:
         return self._engine
 
     def copy(self) -> InMemory:
-        other = _Lasting()
+        other = Lasting()
         other._logs = copy.deepcopy(self._engine._logs)
         return InMemory(other)
 
@@ -140,6 +133,3 @@ class Aimed(FaultyEngine):
             self.struck = True
             self.fail_at(len(self.calls) + 1, self._aim[2], self._aim[3])
         return super()._enter(method)
-
-
-PlaceMaker = Callable[[], Place]

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from lineal.engines import Engine
-from lineal.engines.memory import MemoryEngine
 from lineal.engines.sqlite import SqliteEngine
 from lineal.session.effects import LookAlike
+from lineal.testing.lasting import Lasting
 from lineal.testing.simulation.actors import HOMES, Actor, Stage
 from lineal.testing.simulation.court import Court
 from lineal.testing.simulation.machines import Universe
@@ -35,13 +35,6 @@ class Played:
     faults: Counter[str]
     states: Counter[str]
     steps: int
-
-
-class Lasting(MemoryEngine):
-    """A store in memory that outlives the processes that have it open, as a file does."""
-
-    def close(self) -> None:
-        return
 
 
 @contextmanager
