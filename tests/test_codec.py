@@ -42,7 +42,7 @@ def example(kind: type[Entry]) -> Entry:
         "runs": (entries.Run(1, 2, "aa", "bb"),), "stubs": (entries.Stub("u1", 10, 2, 3),), "anchors": (entries.Anchor("id", "x", 3),),
         "pins": (entries.Pin("p", text="keep"),), "pin": entries.Pin("p", turn="u1"), "calls": (entries.Call("c", "t", "aa"),),
         "results": (entries.Result("c", False),), "state": "unknown", "finding": "compensated", "outcome": {"n": [1, None]},
-        "shown": ["x"],
+        "shown": ["x"], "data": {"n": [1, None]},
     }  # fmt: skip
     fields = {f.name: f for f in msgspec.structs.fields(kind)}
     plain: dict[Any, Any] = {int: 7, str: "text\ud83d\ude00", bool: True, float: 1.5, tuple[str, ...]: ("a", "b"), tuple[int, ...]: (1, 2)}

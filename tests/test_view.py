@@ -11,7 +11,7 @@ import pytest
 import lineal
 from lineal import view
 from lineal.codec import to_json
-from lineal.entries import ENTRY_TYPES, Evicted, PruneBegun, Suspended, Unknown
+from lineal.entries import ENTRY_TYPES, Evicted, HostRecord, PruneBegun, Suspended, Unknown
 from lineal.rules.cut import protected
 from lineal.session import Session, travel
 from lineal.summarizers import SummaryRequest
@@ -71,6 +71,7 @@ def everything(session: Session) -> list[view.TimelineRow]:
     fork.compact()
     fork.prune()
     fork.log.write(lambda lineage: [Unknown(name="x.note", raw=to_json({"v": 1, "kind": "x.note", "line": 3, "why": "torn"}))])
+    fork.log.write(lambda lineage: [HostRecord(space="graph", group="cp", key="1"), HostRecord(space="graph", releases=(4, 5))])
     fork.log.write(lambda lineage: [Suspended(tokens=900, floor_tokens=400, pinned_tokens=10, trigger=900)])
     return [*rows(session), *rows(fork)]
 
@@ -107,6 +108,8 @@ def test_every_entry_is_one_readable_line(session: Session) -> None:
         ("effect_settled", "effect m1 is unknown (OSError: cable)"),
         ("effect_resolved", "effect m1 resolved: not_happened: asked them"),
         ("pinned", "pinned turn u1"),
+        ("host", "kept for graph: cp 1"),
+        ("host", "graph releases 2 records"),
         ("pinned", "pinned text 'never touch the staging bucket'"),
         ("unpinned", "unpinned u1"),
         ("usage", "provider counted 2,000 tokens in, 10 out"),

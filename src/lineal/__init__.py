@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lineal.session.outcomes import Failed as Failed
     from lineal.session.outcomes import Nothing as Nothing
     from lineal.session.outcomes import Plan as Plan
+    from lineal.session.outcomes import Record as Record
     from lineal.session.outcomes import Recovery as Recovery
     from lineal.session.outcomes import Rollback as Rollback
     from lineal.session.outcomes import Status as Status
@@ -90,7 +91,7 @@ _HOMES = {
     "rules.rollback": ("Checkpoint", "EffectLedger", "authorize_rollback"),
     "session": ("Session",),
     "session.effects": ("Effect", "NoEffect"),
-    "session.outcomes": ("Compacted", "Failed", "Nothing", "Plan", "Recovery", "Rollback", "Status", "View"),
+    "session.outcomes": ("Compacted", "Failed", "Nothing", "Plan", "Record", "Recovery", "Rollback", "Status", "View"),
     "store": ("Store", "connect"),
     "summarizers": ("Summary", "SummaryRequest"),
 }

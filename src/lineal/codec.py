@@ -34,6 +34,7 @@ from lineal.entries import (
     EffectSettled,
     Entry,
     Forked,
+    HostRecord,
     PruneBegun,
     PurgeBegun,
     RolledBack,
@@ -231,8 +232,19 @@ def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
             return None, ("prune",)
         case PurgeBegun():
             return None, ("purge",)
+        case HostRecord():
+            group = host_group(entry.space, entry.group)
+            return None, (group, host_key(entry.space, entry.group, entry.key)) if entry.key else (group,)
         case _:
             return None, ()
+
+
+def host_group(space: str, group: str) -> str:
+    return f"hosts:{len(space)}:{space}:{group}"
+
+
+def host_key(space: str, group: str, key: str) -> str:
+    return f"host:{len(space)}:{len(group)}:{space}:{group}:{key}"
 
 
 def lookalike_key(tool: str, arguments: str) -> str:

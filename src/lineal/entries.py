@@ -21,6 +21,7 @@ people; nothing is ever ordered or decided by them, except that a lease of anoth
 | `usage` | what the provider counted for the view |
 | `prune_begun`, `prune_finished` | these raw rows are being dropped; are gone |
 | `purge_begun`, `purge_finished` | these entries' content is being erased; is gone |
+| `host` | what a framework keeps beside the conversation (a checkpoint of its own); in no view |
 """
 
 from __future__ import annotations
@@ -360,6 +361,21 @@ class PurgeFinished(Entry, frozen=True, tag="purge_finished"):
     note: Note | None = None
 
 
+class HostRecord(Entry, frozen=True, tag="host"):
+    """What a host keeps beside the conversation, in a `space` of its own: opaque to the fold, in no view.
+
+    It is found with the others of its `group`, or by its `key` in it, until a record of the same space names its seq in
+    `releases`. `turns`: ids of turns whose content `data` repeats; a purge of one of them takes the data too.
+    """
+
+    space: str
+    group: str = ""
+    key: str = ""
+    data: Any = None
+    turns: tuple[str, ...] = ()
+    releases: tuple[int, ...] = ()
+
+
 class Unknown(Entry, frozen=True, tag="unknown"):
     """An annotation of another program (kind `x.*`): carried byte for byte, without any effect on the view (R57)."""
 
@@ -368,24 +384,7 @@ class Unknown(Entry, frozen=True, tag="unknown"):
 
 
 ENTRY_TYPES: tuple[type[Entry], ...] = (
-    TurnAppended,
-    CompactionBegun,
-    CompactionCommitted,
-    CompactionAborted,
-    Evicted,
-    Suspended,
-    CheckpointTaken,
-    RolledBack,
-    Forked,
-    EffectIntended,
-    EffectAttached,
-    EffectSettled,
-    EffectResolved,
-    Pinned,
-    Unpinned,
-    Usage,
-    PruneBegun,
-    PruneFinished,
-    PurgeBegun,
-    PurgeFinished,
-)
+    TurnAppended, CompactionBegun, CompactionCommitted, CompactionAborted, Evicted, Suspended, CheckpointTaken, RolledBack, Forked,
+    EffectIntended, EffectAttached, EffectSettled, EffectResolved, Pinned, Unpinned, Usage,
+    PruneBegun, PruneFinished, PurgeBegun, PurgeFinished, HostRecord,
+)  # fmt: skip

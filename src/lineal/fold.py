@@ -34,6 +34,7 @@ from lineal.entries import (
     Entry,
     Evicted,
     Forked,
+    HostRecord,
     Node,
     Note,
     Pinned,
@@ -323,7 +324,7 @@ def _purge_finished(old: Lineage, seq: int, inner: str, e: PurgeFinished) -> Lin
     return _push(after, e.note) if e.note else after
 
 
-def _carried(old: Lineage, seq: int, inner: str, e: Unknown) -> Lineage:
+def _carried(old: Lineage, seq: int, inner: str, e: HostRecord | Unknown) -> Lineage:
     return old
 
 
@@ -348,5 +349,6 @@ _STEPS: dict[type[Entry], Callable[[Lineage, int, str, Any], Lineage]] = {
     PruneFinished: _prune_finished,
     PurgeBegun: _purge_begun,
     PurgeFinished: _purge_finished,
+    HostRecord: _carried,
     Unknown: _carried,
 }

@@ -20,6 +20,7 @@ from lineal.entries import (
     EffectResolved,
     EffectSettled,
     Entry,
+    HostRecord,
     Lease,
     Node,
     Note,
@@ -186,8 +187,13 @@ def chains_of(entry: Entry) -> tuple[str, ...]:
             return (effect_chain(entry.key),)
         case CheckpointTaken():
             return ("checkpoint",)
+        case HostRecord():
+            return (host_chain(entry.space, entry.group),)
         case _:
             return ()
+
+
+EFFECT_CHAINS = ("effect:", "call:")
 
 
 def effect_chain(key: str) -> str:
@@ -196,6 +202,10 @@ def effect_chain(key: str) -> str:
 
 def call_chain(tool: str, arguments: str) -> str:
     return f"call:{_bucket(f'{tool}:{arguments}')}"
+
+
+def host_chain(space: str, group: str) -> str:
+    return f"host:{_bucket(f'{space}:{group}')}"
 
 
 def _bucket(text: str) -> str:

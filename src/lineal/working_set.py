@@ -119,12 +119,12 @@ def render(lineage: Lineage, contents: Mapping[int, Any], dialect: str | None = 
     gets a derived one that says so, so that pairs are whole; nothing derived is ever written to the log.
     """
     found = [message for _, message in shown(lineage, contents, dialect)]
-    _refuse_orphans(lineage)
     return messages.convert(found, dialect) if dialect else found
 
 
 def shown(lineage: Lineage, contents: Mapping[int, Any], dialect: str | None = None) -> Iterator[tuple[Item | Call, Any]]:
     """Each message in the order it is shown, with the item that it shows; a derived result comes with its call."""
+    _refuse_orphans(lineage)
     unanswered = _to_close(lineage)
     for item in (i for group in _paired(lineage) for i in (*group, *_owed(group, unanswered))):
         if isinstance(item, Node):

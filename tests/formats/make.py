@@ -21,6 +21,7 @@ from lineal.entries import Entry, Suspended, Unknown
 from lineal.lineage import Lineage
 from lineal.policy import Policy
 from lineal.session import Session
+from lineal.session.outcomes import Record
 from lineal.store import Store, connect
 from lineal.summarizers import SummaryRequest
 from lineal.testing.fuzzing.reading import reading
@@ -98,6 +99,8 @@ def agent(store: Store, name: str = "agent") -> Session:
     with session.effect("order", {"n": 2}, key="order:1") as effect:
         effect.settle("ordered")
     session.pin("never touch the main branch")
+    kept = session.keep("graph", "checkpoints", [Record({"step": n, "said": "answer 1"}, key=f"c{n}", turns=["a1"]) for n in range(2)])
+    session.release("graph", kept[:1])
     session.checkpoint("before")
     session.append([user(3), answer(3), user(4)], id=["u3", "a3", "u4"])
     session.compact()

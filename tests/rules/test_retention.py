@@ -17,6 +17,7 @@ CASES = [
     ("needed_by_effects", RetentionFacts(RUN, Needs(effects=((15, 15), (17, 17))))),
     ("needed_by_spills", RetentionFacts(RUN, Needs(spills=((11, 11),)))),
     ("needed_by_pins", RetentionFacts(RUN, Needs(pins=((10, 10),)))),
+    ("needed_by_hosts", RetentionFacts(RUN, Needs(hosts=((18, 19),)))),
     ("free", RetentionFacts(RUN)),
     ("free", RetentionFacts(RUN, Needs(view=((21, 30),), checkpoints=((1, 9),)))),
 ]

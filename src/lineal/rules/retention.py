@@ -30,6 +30,7 @@ class Needs:
     effects: tuple[Range, ...] = ()
     spills: tuple[Range, ...] = ()
     pins: tuple[Range, ...] = ()
+    hosts: tuple[Range, ...] = ()
 
     def all(self) -> tuple[Range, ...]:
         return union(r for f in fields(self) for r in getattr(self, f.name))
@@ -75,6 +76,7 @@ TABLE: Table[RetentionFacts] = Table(
         _needed("effects", "it is an effect's row, open or settled: its own tombstone", "drop the rows around these; effect rows stay"),
         _needed("spills", "a spill handle answers with it", "drop the rows around these; a handle stays good"),
         _needed("pins", "a pin promises it verbatim", "unpin it first"),
+        _needed("hosts", "a host keeps it, and has not released it", "release it first; `session.release`"),
         Row(
             "free",
             "nothing that can be reached needs it",

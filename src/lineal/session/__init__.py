@@ -18,24 +18,27 @@ from lineal.engines import Engine
 from lineal.entries import CompactionCommitted, Entry, Holder, Pin, Pinned, Range, Turn, Unpinned, Usage
 from lineal.errors import CompactionLineageError, Corrupt, PolicyError, Refused, Verdict, quoted
 from lineal.holder import Clock, alive
-from lineal.lineage import Lineage
+from lineal.lineage import Lineage, TurnItem
 from lineal.policy import Policy
 from lineal.rules.cut import open_calls
 from lineal.rules.rollback import Checkpoint
-from lineal.session import appending, compaction, effects, forking, recall, removal, spilling, summarizing, travel, verification
+from lineal.session import appending, compaction, effects, forking, hosting, recall, removal, spilling, summarizing, travel, verification
 from lineal.session.arguments import count, maybe, text, texts
 from lineal.session.effects import Effect
 from lineal.session.log import Log
 from lineal.session.outcomes import (
     Compacted,
     Hit,
+    Kept,
     LedgerRow,
     Outcome,
     Plan,
     Pruned,
     Purged,
+    Record,
     Recovery,
     Rollback,
+    Shown,
     Status,
     View,
 )
@@ -123,6 +126,16 @@ class Session:
         """
         lineage, turns = self._shown()
         return working_set.render(lineage, {t.seq: t.message for t in turns}, dialect)
+
+    def shown(self) -> list[Shown]:
+        """What `messages()` shows, each message with the turn that it shows: for hosts that hold messages of their own kind."""
+        lineage, turns = self._shown()
+        contents = {t.seq: t.message for t in turns}
+        found: list[Shown] = []
+        for item, message in working_set.shown(lineage, contents):
+            turn = item if isinstance(item, TurnItem) else None
+            found.append(Shown(message, turn.id if turn else "", turn is not None and message is contents[turn.seq]))
+        return found
 
     def _shown(self) -> tuple[Lineage, list[Turn]]:
         """The lineage of this moment and every turn that its view shows; read again if others took some away meanwhile."""
@@ -336,6 +349,32 @@ class Session:
     def finish_removal(self) -> int:
         """Go on with a prune or purge that a crash left open. Called by `recover`, `prune` and `purge`."""
         return removal.finish(self)
+
+    # --- what hosts keep ---------------------------------------------------------------------------------------------
+
+    def keep(self, space: str, group: str, records: Sequence[Record], after: int | None = None, once: bool = False) -> list[int]:
+        """Keep records of a host in the log, all or none, in no view; durable on return. Returns their seqs.
+
+        `space` is the host's name. With `after` raises `Conflict` unless the newest record of the group stands at that seq
+        (0: there is none). With `once` a record whose key the group has is not written again: its seq is returned.
+        """
+        return hosting.keep(self, text(space, "space"), text(group, "group"), records, maybe(count, after, "seq"), once)
+
+    def kept(self, space: str, group: str, key: str | None = None, limit: int | None = None) -> list[Kept]:
+        """A group's records (those with this key), newest first, without the released ones. Raises `Corrupt` where one is missing."""
+        return hosting.kept(self, text(space, "space"), text(group, "group"), maybe(text, key, "key", 1), maybe(count, limit, "limit", 1))
+
+    def kept_at(self, seqs: Iterable[int]) -> list[Kept]:
+        """The records at these seqs, in that order, released or not. Raises `Corrupt` where one is missing."""
+        return hosting.kept_at(self, [count(seq, "seq", 1) for seq in seqs])
+
+    def release(self, space: str, seqs: Iterable[int]) -> None:
+        """Let go of a host's records: they are found no more, and a prune may take their rows."""
+        hosting.release(self, text(space, "space"), [count(seq, "seq", 1) for seq in seqs])
+
+    def restorable(self, seq: int, name: str = "") -> Verdict:
+        """Whether a host may go back to a state that it kept at `seq` (called `name`): the rule of recovery (000), unasked."""
+        return travel.restorable(self, count(seq, "seq"), text(name, "name", 0))
 
     # --- for the rooms behind ----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from lineal.entries import EffectAttached, EffectIntended, EffectResolved, Effec
 from lineal.errors import Corrupt, Refused, Verdict
 from lineal.fold import fold as folded
 from lineal.fold import links
-from lineal.lineage import Lineage, chains_of
+from lineal.lineage import EFFECT_CHAINS, Lineage, chains_of
 from lineal.rules.rollback import Checkpoint
 from lineal.session import removal, states
 from lineal.session.effects import EFFECT_KINDS
@@ -103,7 +103,7 @@ def _done_since(session: Session, lineage: Lineage, seq: int) -> list[Entry]:
     By kind: a fork below damage is a way out of it, and must not need what else lies behind.
     """
     found = {row.seq: e for row, e in session.log.entries(seq, kinds=EFFECT_KINDS)}
-    newest = (s for chain, s in lineage.chains.items() if chain != "checkpoint")
+    newest = (s for chain, s in lineage.chains.items() if chain.startswith(EFFECT_CHAINS))
     if lost := sorted(s for s in {*newest, *(s for e in found.values() for s in e.before)} if s > seq and s not in found):
         raise Corrupt(session.name, lost[0], f"the entry of an effect at seq {lost[0]}", "none", "missing entries, phantom deletion")
     return list(found.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,6 +166,35 @@ class Hit:
     handle: str
     text: str
     score: float
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One message of the view. `turn`: the id of the turn it shows, "" for what lineal itself says. `whole`: exactly as it was said."""
+
+    message: Any
+    turn: str
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """Something for a host to keep: any JSON. `turns`: ids of the turns whose content it repeats, so that a purge takes it too."""
+
+    data: Any
+    key: str = ""
+    turns: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A record as it stands in the log. `data` is None once a purge took it."""
+
+    seq: int
+    group: str
+    key: str
+    data: Any
+    turns: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from lineal.entries import (
     EffectSettled,
     Entry,
     Forked,
+    HostRecord,
     Node,
     Note,
     PurgeBegun,
@@ -58,7 +59,8 @@ class Purge:
         self.checkpoints = [c.checkpoint_id for c in checkpoints(session) if c.seq - 1 in self.states]
 
     def _collect(self) -> Iterator[tuple[int, Entry]]:
-        first = 1 if self.told else min(self.seqs, default=self.lineage.head + 1)
+        hosted = any(name.startswith("host:") for name in self.lineage.chains)  # a host may have kept a message before it was a turn
+        first = 1 if self.told or hosted else min(self.seqs, default=self.lineage.head + 1)
         for row, entry in self.session.log.entries(first - 1):
             bare = self._bare(row.seq, entry)
             if bare is not None:
@@ -85,6 +87,8 @@ class Purge:
             return msgspec.structs.replace(e, outcome=None, why="")
         if isinstance(e, CompactionAborted) and self.seqs and e.why not in PLAIN_WHYS:
             return msgspec.structs.replace(e, why=TEXT_GONE)  # it may quote what was summarised
+        if isinstance(e, HostRecord) and e.data is not None and not set(self.ids).isdisjoint(e.turns):
+            return msgspec.structs.replace(e, data=None)
         if isinstance(e, PurgeFinished) and self._repeats(e.note):
             return msgspec.structs.replace(e, note=None)
         if isinstance(e, Forked) and (self._repeats(e.note) or self._redeclares(e)):

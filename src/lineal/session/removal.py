@@ -33,7 +33,7 @@ from lineal.rules import retention
 from lineal.rules.cut import units
 from lineal.rules.retention import Needs
 from lineal.rules.rollback import Checkpoint
-from lineal.session import states
+from lineal.session import hosting, states
 from lineal.session.effects import EFFECT_KINDS
 from lineal.session.log import Decide, Log
 from lineal.session.outcomes import Pruned, Purged
@@ -114,6 +114,7 @@ def _needs(session: Session, lineage: Lineage, kept: Sequence[int]) -> Needs:
         generations=ranges.union([*_commits(session, lineage), *([(flight.seq, lineage.head)] if flight else [])]),
         pins=ranges.union(pinned),
         forks=((lineage.head, lineage.head),),
+        hosts=hosting.retained(session),
     )
 
 

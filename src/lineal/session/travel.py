@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -167,6 +168,15 @@ def recovery_facts(session: Session, lineage: Lineage) -> RecoveryFacts:
         deadline=flight.lease.deadline if flight else None,
         replay_from=lineage.covered_through,
     )
+
+
+def restorable(session: Session, seq: int, name: str) -> Verdict:
+    """The rule's verdict on a state that a host kept at `seq`. A rollback overtakes only what it left behind."""
+    lineage = session.log.catch_up()
+    facts = recovery_facts(session, lineage)
+    behind = 0 if lineage.on_branch(seq) else facts.rolled_back_at
+    live = facts.open_compaction if facts.open_compaction == "live" else None
+    return recovery_rule.judge(replace(facts, candidate=Candidate(name, seq), rolled_back_at=behind, open_compaction=live))
 
 
 def candidates(session: Session) -> Iterator[Candidate]:

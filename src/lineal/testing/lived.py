@@ -11,6 +11,7 @@ from typing import Any
 from lineal.anchor import Head
 from lineal.entries import Suspended
 from lineal.holder import release
+from lineal.session.outcomes import Record
 from lineal.store import Store
 from lineal.testing.faults import FaultyEngine
 from lineal.testing.scripts.places import InFile, Place
@@ -51,6 +52,12 @@ def _goes_about(tale: Tale) -> None:
     session.log.write(lambda lineage: [Suspended(tokens=lineage.tokens, floor_tokens=90, pinned_tokens=10, trigger=POLICY.trigger)])
 
 
+def _is_a_guest(tale: Tale) -> None:
+    """A host keeps something of its own there, and lets go of some of it."""
+    kept = tale.session.keep("graph", "cp", [Record({"n": n}, key=f"cp{n}", turns=("u16",)) for n in range(3)])
+    tale.session.release("graph", kept[:1])
+
+
 def _talks_on(tale: Tale) -> None:
     tale.session.append([m for n in range(17, 24) for m in (answer(n), user(n))], id=[i for n in range(17, 24) for i in (f"a{n}", f"u{n}")])
     tale.session.compact()
@@ -58,7 +65,14 @@ def _talks_on(tale: Tale) -> None:
     tale.session.append([answer(24), user(24), answer(25)], id=["a24", "u24", "a25"])
 
 
-LIFE: tuple[Step, ...] = (*STORY[:-1], Step("go about", _goes_about), Step("act", _acts), Step("talk on", _talks_on), STORY[-1])
+LIFE: tuple[Step, ...] = (
+    *STORY[:-1],
+    Step("go about", _goes_about),
+    Step("act", _acts),
+    Step("be a guest", _is_a_guest),
+    Step("talk on", _talks_on),
+    STORY[-1],
+)
 
 
 @dataclass

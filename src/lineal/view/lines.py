@@ -21,6 +21,7 @@ from lineal.entries import (
     Entry,
     Evicted,
     Forked,
+    HostRecord,
     Pinned,
     PruneBegun,
     PruneFinished,
@@ -209,6 +210,13 @@ def _purge_finished(e: PurgeFinished) -> Told:
     return f"purge of seq {e.begun} finished", {"begun": e.begun}
 
 
+def _host(e: HostRecord) -> Told:
+    detail = {"space": e.space, "group": e.group, "key": e.key, "turns": len(e.turns), "releases": len(e.releases)}
+    if e.releases:
+        return f"{words(e.space, 40)} releases {len(e.releases):,} records", detail
+    return f"kept for {words(e.space, 40)}: {words(' '.join(filter(None, (e.group, e.key))), 60)}", detail
+
+
 def _annotation(e: Unknown) -> Told:
     try:
         fields = codec.from_json(e.raw)
@@ -247,6 +255,7 @@ _TOLD: dict[type[Entry], Callable[[Any], Told]] = {
     PruneFinished: _prune_finished,
     PurgeBegun: _purge_begun,
     PurgeFinished: _purge_finished,
+    HostRecord: _host,
     Unknown: _annotation,
 }
 _MARKS: dict[type[Entry], Mark] = {

@@ -19,6 +19,7 @@ from lineal.entries import (
     Evicted,
     Forked,
     Holder,
+    HostRecord,
     Lease,
     Node,
     Note,
@@ -254,5 +255,6 @@ ENTRIES: tuple[Entry, ...] = (
     PruneFinished(begun=9),
     PurgeBegun(turns=("u1",), stand_ins={"1": _TURN}, generations=(1,), checkpoints=("cp7",), nodes=(_NODE,), seqs=(1,), effects=("k",)),
     PurgeFinished(begun=12, note=_NOTE),
+    HostRecord(space="graph", group="cp", key="1", data={"values": ["eA=="]}, turns=("u1",), releases=(2,)),
     Unknown(name="x.mood", raw=b'{"v":9,"kind":"x.mood","calm":1.50}'),
 )

@@ -1,0 +1,113 @@
+"""What a host keeps in the log beside the conversation: a framework's checkpoints, its events, the lines of its transcript.
+
+One sequence holds both, so "was this kept before or after the last compaction?" compares two seqs. Records are chained,
+verified, forked and purged as every other entry is. No view shows them and no rollback takes them away: where the host
+stands is the host's to say. A prune takes them once the host has released them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from lineal import codec, ranges
+from lineal.entries import Entry, HostRecord, Range
+from lineal.errors import Conflict, Corrupt, PolicyError, Verdict, quoted
+from lineal.lineage import Lineage, host_chain
+from lineal.session.lookups import find_all, refuse_unless_all
+from lineal.session.outcomes import Kept, Record
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+RELEASED = ""  # the group of the records that release others: no host may use it
+
+
+def keep(session: Session, space: str, group: str, records: Sequence[Record], after: int | None, once: bool) -> list[int]:
+    """Append these, all or none; returns their seqs. See `Session.keep`."""
+    _refuse_unless_records(records)
+    seqs: list[int] = []
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        seqs.clear()
+        if after is not None:
+            _refuse_unless_newest(session, lineage, space, group, after)
+        entries: list[Entry] = []
+        for record in records:
+            known = kept(session, space, group, record.key, 1) if once and record.key else []
+            seqs.append(known[0].seq if known else lineage.head + len(entries) + 1)
+            if not known:
+                entries.append(HostRecord(space=space, group=group, key=record.key, data=record.data, turns=tuple(record.turns)))
+        return entries
+
+    session.log.catch_up()
+    session.log.write(decide)
+    return seqs
+
+
+def _refuse_unless_records(records: Sequence[Record]) -> None:
+    for record in records:
+        if not isinstance(record, Record):
+            raise PolicyError(Verdict("keep", "no_record", message=f"{quoted(record)} is no Record.", remedy="give lineal.Record(data)"))
+        codec.refuse_unless_json(record.data, "record")
+    keys = [record.key for record in records if record.key]
+    if len(set(keys)) < len(keys):
+        raise PolicyError(Verdict("keep", "same_key", message="two of these records have one key.", remedy="keep one after the other"))
+
+
+def _refuse_unless_newest(session: Session, lineage: Lineage, space: str, group: str, after: int) -> None:
+    newest = kept(session, space, group, None, 1)
+    found = newest[0].seq if newest else 0
+    if found != after:
+        raise Conflict(session.name, after, found, f"group {group!r} of {space!r} has a newer record; read it and ask again")
+
+
+def kept(session: Session, space: str, group: str, key: str | None, limit: int | None) -> list[Kept]:
+    """The records of a group (with this key) that were not released, newest first. See `Session.kept`."""
+    log = session.log
+    lineage, chain = log.catch_up(), host_chain(space, group)
+    if key is None:
+        found = find_all(log, lineage, codec.host_group(space, group), chain, limit)
+    else:
+        name = codec.host_key(space, group, key)
+        found = log.find(name, limit)
+        if not found:
+            refuse_unless_all(log, lineage, name, chain, {})
+    gone = _released(session, lineage, space) if found else frozenset()
+    live = [_kept(row.seq, e) for row, e in found if isinstance(e, HostRecord) and row.seq not in gone]
+    if limit is not None and len(live) < limit == len(found):
+        return kept(session, space, group, key, None)[:limit]
+    return live
+
+
+def kept_at(session: Session, seqs: Iterable[int]) -> list[Kept]:
+    """The records at these seqs, each verified. Raises `Corrupt` for one that is not there: whoever needs it is not whole."""
+    wanted = sorted(set(seqs))
+    found = {row.seq: _kept(row.seq, e) for row, e in session.log.rows(ranges.union((s, s) for s in wanted)) if isinstance(e, HostRecord)}
+    if lost := [seq for seq in wanted if seq not in found]:
+        raise Corrupt(session.name, lost[0], "a record of a host that another one needs", "none", "missing entries, phantom deletion")
+    return [found[seq] for seq in wanted]
+
+
+def release(session: Session, space: str, seqs: Iterable[int]) -> None:
+    """Let go of these records at once. Their rows stay until a prune takes them."""
+    going = tuple(sorted(set(seqs)))
+    if going:
+        session.log.catch_up()
+        session.log.write(lambda lineage: [HostRecord(space=space, group=RELEASED, releases=going)])
+
+
+def _kept(seq: int, e: HostRecord) -> Kept:
+    return Kept(seq, e.group, e.key, e.data, e.turns)
+
+
+def _released(session: Session, lineage: Lineage, space: str) -> frozenset[int]:
+    found = find_all(session.log, lineage, codec.host_group(space, RELEASED), host_chain(space, RELEASED))
+    return frozenset(seq for _, e in found if isinstance(e, HostRecord) for seq in e.releases)
+
+
+def retained(session: Session) -> tuple[Range, ...]:
+    """Rows that no prune may take: what hosts keep and have not released, and what says which ones were."""
+    rows = [(row.seq, e) for row, e in session.log.entries(kinds=("host",)) if isinstance(e, HostRecord)]
+    gone = {(e.space, seq) for _, e in rows for seq in e.releases}
+    return ranges.union((seq, seq) for seq, e in rows if (e.space, seq) not in gone)
