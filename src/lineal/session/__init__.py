@@ -360,9 +360,13 @@ class Session:
         """
         return hosting.keep(self, text(space, "space"), text(group, "group"), records, maybe(count, after, "seq"), once)
 
-    def kept(self, space: str, group: str, key: str | None = None, limit: int | None = None) -> list[Kept]:
-        """A group's records (those with this key), newest first, without the released ones. Raises `Corrupt` where one is missing."""
-        return hosting.kept(self, text(space, "space"), text(group, "group"), maybe(text, key, "key", 1), maybe(count, limit, "limit", 1))
+    def kept(self, space: str, group: str | None = None, key: str | None = None, limit: int | None = None) -> list[Kept]:
+        """A group's records (those with this key), newest first, without the released ones. Raises `Corrupt` where one is missing.
+
+        Without a group those of all groups, by a scan.
+        """
+        group, key = maybe(text, group, "group", 1), maybe(text, key, "key", 1)
+        return hosting.kept(self, text(space, "space"), group, key, maybe(count, limit, "limit", 1))
 
     def kept_at(self, seqs: Iterable[int]) -> list[Kept]:
         """The records at these seqs, in that order, released or not. Raises `Corrupt` where one is missing."""

@@ -62,11 +62,13 @@ def _refuse_unless_newest(session: Session, lineage: Lineage, space: str, group:
         raise Conflict(session.name, after, found, f"group {group!r} of {space!r} has a newer record; read it and ask again")
 
 
-def kept(session: Session, space: str, group: str, key: str | None, limit: int | None) -> list[Kept]:
+def kept(session: Session, space: str, group: str | None, key: str | None, limit: int | None) -> list[Kept]:
     """The records of a group (with this key) that were not released, newest first. See `Session.kept`."""
     log = session.log
-    lineage, chain = log.catch_up(), host_chain(space, group)
-    if key is None:
+    lineage, chain = log.catch_up(), host_chain(space, group or RELEASED)
+    if group is None:
+        found = [*reversed([(row, e) for row, e in log.entries(kinds=("host",)) if _asked(e, space, key)])]
+    elif key is None:
         found = find_all(log, lineage, codec.host_group(space, group), chain, limit)
     else:
         name = codec.host_key(space, group, key)
@@ -76,8 +78,8 @@ def kept(session: Session, space: str, group: str, key: str | None, limit: int |
     gone = _released(session, lineage, space) if found else frozenset()
     live = [_kept(row.seq, e) for row, e in found if isinstance(e, HostRecord) and row.seq not in gone]
     if limit is not None and len(live) < limit == len(found):
-        return kept(session, space, group, key, None)[:limit]
-    return live
+        live = kept(session, space, group, key, None)
+    return live[:limit]
 
 
 def kept_at(session: Session, seqs: Iterable[int]) -> list[Kept]:
@@ -95,6 +97,10 @@ def release(session: Session, space: str, seqs: Iterable[int]) -> None:
     if going:
         session.log.catch_up()
         session.log.write(lambda lineage: [HostRecord(space=space, group=RELEASED, releases=going)])
+
+
+def _asked(e: Entry, space: str, key: str | None) -> bool:
+    return isinstance(e, HostRecord) and e.space == space and not e.releases and key in (None, e.key)
 
 
 def _kept(seq: int, e: HostRecord) -> Kept:
