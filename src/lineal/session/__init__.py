@@ -133,8 +133,8 @@ class Session:
         contents = {t.seq: t.message for t in turns}
         found: list[Shown] = []
         for item, message in working_set.shown(lineage, contents):
-            turn = item if isinstance(item, TurnItem) else None
-            found.append(Shown(message, turn.id if turn else "", turn is not None and message is contents[turn.seq]))
+            turn = (item.id, item.seq, message is contents[item.seq]) if isinstance(item, TurnItem) else ("", 0, False)
+            found.append(Shown(message, *turn))
         return found
 
     def _shown(self) -> tuple[Lineage, list[Turn]]:

@@ -170,10 +170,11 @@ class Hit:
 
 @dataclass(frozen=True)
 class Shown:
-    """One message of the view. `turn`: the id of the turn it shows, "" for what lineal itself says. `whole`: exactly as it was said."""
+    """One message of the view. `turn`, `seq`: the turn it shows ("", 0: lineal itself says it). `whole`: exactly as it was said."""
 
     message: Any
     turn: str
+    seq: int
     whole: bool
 
 
