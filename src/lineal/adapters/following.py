@@ -49,13 +49,15 @@ def follow(session: Session, state: Sequence[BaseMessage]) -> None:
     common = [n for n, s in enumerate(turns) if s.turn in place]
     edited = next((n for n in common if turns[n].whole and not _same(session, turns[n], said[place[turns[n].turn]])), None)
     until = edited if edited is not None else common[-1] + 1 if common else 0  # turns from here on are not in the state
+    if not common:
+        _refuse_a_covered_past(session, said)
     if common and (edited is not None or _left_on_purpose(session, turns[until:])):
         _go_back(session, turns[until])
     elif dropped := [s.turn for s in turns[min(common, default=0) : until] if s.turn not in place]:
         session.note_eviction(dropped, by=SPACE)
     known = {s.turn for s in turns[:until]}
     last = max((place[id] for id in known if id in place), default=-1)
-    fresh = [m for m in said if m.id not in known and (place[m.id] > last or _unheard(session, m))]
+    fresh = [m for m in said if m.id not in known and (place[m.id] > last or not _seq_of(session, m))]
     if fresh:
         session.append([_said(session, m) for m in fresh], id=[m.id for m in fresh])
 
@@ -76,6 +78,13 @@ def _left_on_purpose(session: Session, behind: Sequence[Shown]) -> bool:
     return asked or (behind[0].message["role"] == "assistant" and behind[0].turn not in waiting)
 
 
+def _refuse_a_covered_past(session: Session, said: Sequence[BaseMessage]) -> None:
+    """A state none of whose messages the view shows, and whose first one the log has, stands before the last compaction."""
+    first = _seq_of(session, said[0]) if said else 0
+    if first and not (verdict := session.restorable(first, "the state of the graph")):
+        raise CompactionLineageError(verdict)
+
+
 def _go_back(session: Session, first: Shown) -> None:
     """To right before this turn. A compaction behind it is not undone: that is refused."""
     verdict = session.restorable(first.seq, "the state of the graph")
@@ -84,12 +93,12 @@ def _go_back(session: Session, first: Shown) -> None:
     session.rollback(first.seq - 1)
 
 
-def _unheard(session: Session, message: BaseMessage) -> bool:
-    """Whether the log has never had this message: somebody put it between older ones."""
+def _seq_of(session: Session, message: BaseMessage) -> int:
+    """Where the log has this message, in the view or not; 0 if it never had it."""
     try:
-        return not session.expand(f"t:{message.id}")
+        return session.expand(f"t:{message.id}")[0].seq
     except Refused:
-        return True
+        return 0
 
 
 def _same(session: Session, shown: Shown, message: BaseMessage) -> bool:
