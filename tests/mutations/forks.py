@@ -31,6 +31,7 @@ from mutations import codes, rows
 from mutations.mutant import SRC, Mutant
 
 SLOW = 6.0  # seconds, while it is traced
+ENDLESS = 60.0  # seconds for one test, beside others: a mutant may well go round for ever
 
 settings.register_profile("mutants", deadline=None, database=None, derandomize=True)
 settings.load_profile("mutants")
@@ -104,7 +105,8 @@ def _in_fork(run: Any, seconds: float) -> dict[str, Any]:
 
 def _first_failure(session: pytest.Session, items: list[pytest.Item]) -> dict[str, Any]:
     for n, item in enumerate(items):
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=items[n + 1] if n + 1 < len(items) else None)
+        with _at_most(ENDLESS):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=items[n + 1] if n + 1 < len(items) else None)
         if session.testsfailed:
             return {"killed_by": item.nodeid, "ran": n + 1}
     return {"killed_by": "", "ran": len(items)}
@@ -129,12 +131,16 @@ def _record(session: pytest.Session, item: pytest.Item) -> dict[str, Any]:
     }
 
 
+class _Endless(BaseException):
+    """Nobody catches it on the way, as they may a timeout."""
+
+
 @contextlib.contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
     """A test that takes longer fails, and is left out."""
 
     def over(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"longer than {seconds} s")
+        raise _Endless(f"longer than {seconds} s")
 
     signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
