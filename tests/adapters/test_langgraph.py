@@ -6,7 +6,8 @@ import asyncio
 import base64
 import operator
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -15,6 +16,8 @@ import pytest
 pytest.importorskip("langgraph.checkpoint.conformance", reason="the extra `langgraph` is not installed")
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.channels import DeltaChannel
+from langgraph.checkpoint.base import id as base
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -156,6 +159,24 @@ def test_one_that_is_newer_may_be_gone_back_to(store: Store) -> None:
     assert [m.text for m in found["messages"]][-2:] == ["other", "You said: other"] and found["count"] == 2
 
 
+def test_two_runs_that_go_on_from_one_checkpoint_are_told_of_each_other(store: Store) -> None:
+    """R31: neither loses what the other said without a word. Asked for by its id it is a fork, as ever."""
+    savers = [LinealSaver(store), LinealSaver(store)]
+    chat(savers[0]).invoke({"messages": [HumanMessage("hello", id="u1")], "count": 0}, thread())
+    (first, second) = (saver.get_tuple(thread()) for saver in savers)
+    assert first and second
+    for saver, tuple in zip(savers, (first, second), strict=True):
+        going_on = {**tuple.checkpoint, "id": str(base.uuid6())}
+        act = partial(saver.put, tuple.config, going_on, {"source": "loop", "step": 9, "parents": {}}, {})
+        if saver is savers[0]:
+            act()
+            continue
+        with pytest.raises(lineal.Conflict, match="another run went on"):
+            act()
+        saver.get_tuple(tuple.config)
+        act()
+
+
 # --- letting go ------------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +194,31 @@ def test_what_is_let_go_is_pruned_and_the_newest_goes_on(store: Store) -> None:
     assert graph.get_state(thread()).values == before
     graph.invoke({"messages": [HumanMessage("more", id="u9")], "count": 0}, thread())
     assert graph.get_state(thread()).values["count"] == 5
+
+
+@pytest.mark.parametrize("every", [2, 100])
+def test_channels_that_are_kept_as_changes_survive_letting_go(store: Store, every: int) -> None:
+    """A delta channel is put together from the writes of older checkpoints: these go, what was written is kept."""
+
+    def joined(state: list[str], writes: Sequence[list[str]]) -> list[str]:
+        return [*state, *(line for lines in writes for line in lines)]
+
+    lines_of: Any = Annotated[list[str], DeltaChannel(joined, snapshot_frequency=every)]
+    saver = LinealSaver(store)
+    builder = StateGraph(TypedDict("Log", {"lines": lines_of}))
+    builder.add_node("add", lambda state: {"lines": [f"line {len(state['lines'])}"]})
+    builder.add_edge(START, "add")
+    graph = builder.compile(checkpointer=saver)
+    for n in range(4):
+        graph.invoke({"lines": [f"asked {n}"]}, thread())
+    lines = graph.get_state(thread()).values["lines"]
+    assert len(lines) == 8
+    for _ in range(2):
+        saver.prune(["t"])
+        store.session("t").prune()
+        assert graph.get_state(thread()).values["lines"] == lines and len([*saver.list(thread())]) == 1
+    assert graph.invoke({"lines": ["asked 4"]}, thread())["lines"] == [*lines, "asked 4", "line 9"]
+    assert graph.get_state(thread()).values["lines"][-1] == "line 9" and store.verify().clean
 
 
 def test_a_purged_turn_is_in_no_checkpoint(store: Store) -> None:

@@ -29,6 +29,7 @@ from lineal.errors import CompactionLineageError, PolicyError, Verdict, quoted
 from lineal.store import Store, connect
 
 SPACE = "langgraph"
+FORKS = 10_000  # so many checkpoints that were asked for by id are remembered
 REMEDY = "name no checkpoint: the newest one goes on. To go back on purpose use session.rollback(...)"
 
 
@@ -49,7 +50,8 @@ class LinealSaver(BaseCheckpointSaver[int]):
 
     Thread-safe, sync and async. Without an id `get_tuple` gives the newest checkpoint of the log. With one it raises
     `StaleCheckpointError` if that is not the newest and a lossy compaction or a rollback of the session came behind it; `list`
-    shows it all the same. `prune` and `delete_for_runs` let go at once; the session's own prune takes the rows.
+    shows it all the same. `put` raises `Conflict` where two runs go on from one checkpoint and neither asked for it by its id.
+    `prune` and `delete_for_runs` let go at once; the session's own prune takes the rows.
     """
 
     def __init__(self, store: Store | str | os.PathLike[str], *, serde: SerializerProtocol | None = None):
@@ -57,6 +59,7 @@ class LinealSaver(BaseCheckpointSaver[int]):
         self._owned = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else connect(store)
         self._shelves: dict[str, Shelf] = {}
+        self._asked: dict[tuple[str, str, str], None] = {}  # checkpoints that were asked for by id: to go on from them is a fork
         self._lock = threading.RLock()
 
     def __enter__(self) -> LinealSaver:
@@ -84,6 +87,10 @@ class LinealSaver(BaseCheckpointSaver[int]):
         verdict = shelf.session.restorable(found.seq, id)
         if not verdict:
             raise StaleCheckpointError(replace(verdict, remedy=verdict.remedy or REMEDY))
+        with self._lock:
+            self._asked[shelf.session.name, ns, id] = None
+            while len(self._asked) > FORKS:
+                del self._asked[next(iter(self._asked))]
         return self._tuple(shelf, found)
 
     def list(
@@ -129,12 +136,14 @@ class LinealSaver(BaseCheckpointSaver[int]):
     # --- writing -------------------------------------------------------------------------------------------------------
 
     def put(self, config: Config, checkpoint: Checkpoint, metadata: base.CheckpointMetadata, new_versions: base.ChannelVersions) -> Config:
-        """Keep a checkpoint: durable on return."""
+        """Keep a checkpoint: durable on return. Raises `Conflict` where another run went on from its parent, unless it is a fork."""
         shelf, ns, parent = self._at(config)
         meta = cast(dict[str, Any], base.get_serializable_checkpoint_metadata(config, metadata))
         bare = {name: part for name, part in checkpoint.items() if name != "channel_values"}
         data = {"checkpoint": self._dump(bare), "metadata": self._dump(meta), "run": meta.get("run_id") and str(meta["run_id"])}
-        shelf.put(ns, checkpoint["id"], parent, data, checkpoint["channel_values"], new_versions, _messages_in)
+        fork = metadata.get("source") == "fork" or (shelf.session.name, ns, parent) in self._asked
+        saved = Saved(0, ns, checkpoint["id"], parent, data, {})
+        shelf.put(saved, checkpoint["channel_values"], new_versions, _messages_in, fork)
         return _config(shelf.session.name, ns, checkpoint["id"])
 
     def put_writes(self, config: Config, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lineal.errors import Conflict
 from lineal.session import Session
 from lineal.session.outcomes import Kept, Record
 
@@ -98,15 +99,24 @@ class Shelf:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def put(self, ns: str, id: str, parent: str | None, data: Any, values: Mapping[str, Any], changed: Iterable[str], turns: Any) -> None:
-        """Keep a checkpoint, durable on return. `turns(value)` gives the ids of the turns that a value repeats."""
-        before = self.find(ns, parent) if parent else None
+    def put(self, saved: Saved, values: Mapping[str, Any], changed: Iterable[str], turns: Any, fork: bool) -> None:
+        """Keep a checkpoint, durable on return; its seq and places are given here. `turns(value)`: ids of the turns that a value repeats.
+
+        Raises `Conflict` where somebody else went on from its parent meanwhile, unless it is to be a `fork`.
+        """
+        before = self.find(saved.ns, saved.parent) if saved.parent else None
         known = before.places if before else {}
         held = {c: known[c] for c in values if c in known and c not in set(changed)}
         fresh = [c for c in values if c not in held]
         places = held | {channel: n - len(fresh) for n, channel in enumerate(fresh)}
         parts = [Record(self.dump(values[channel]), turns=turns(values[channel])) for channel in fresh]
-        self.session.keep(self.space, f"cp:{ns}", [*parts, Record({"parent": parent, "places": places, "data": data}, key=id)])
+        whole = Record({"parent": saved.parent, "places": places, "data": saved.data}, key=saved.id)
+        try:
+            after = before.seq if before and not fork else None
+            self.session.keep(self.space, f"cp:{saved.ns}", [*parts, whole], after=after)
+        except Conflict as lost:
+            said = f"another run went on from checkpoint {saved.parent!r}; take the thread up again where it stands now"
+            raise Conflict(self.session.name, lost.expected_seq, lost.found_seq, said) from lost
 
     def put_writes(self, ns: str, id: str, task: str, path: str, writes: Sequence[tuple[int, str, Any]], turns: Any) -> None:
         """Keep what a task wrote on a checkpoint, which may itself come later."""
@@ -127,7 +137,8 @@ class Shelf:
         parts = {seq for saved in going for seq in saved.places.values()}
         needed = {seq for saved in staying for seq in saved.places.values()}
         writes = {kept.seq for ns, id in ids for kept in self.session.kept(self.space, f"w:{ns}:{id}")}
-        self.session.release(self.space, seqs | (parts - needed) | writes)
+        notes = {kept.seq for ns, id in ids for kept in self.session.kept(self.space, f"h:{ns}", id)}
+        self.session.release(self.space, seqs | (parts - needed) | writes | notes)
 
 
 def _saved(kept: Kept) -> Saved:
