@@ -141,7 +141,7 @@ def encode(entry: Entry) -> bytes:
     if isinstance(entry, Unknown):
         return entry.raw
     try:
-        fields = msgspec.to_builtins(entry)
+        fields = msgspec.to_builtins(entry, enc_hook=_plain)
         if not isinstance(entry, TurnAppended):  # a turn's fields were checked one by one when it was given
             msgspec.convert(fields, type(entry))
     except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as e:  # a choice that is not even UTF-8 is a ValueError
@@ -149,6 +149,17 @@ def encode(entry: Entry) -> bytes:
             Verdict("append", "not_an_entry", message=f"{kind_of(entry)}: {e}.", remedy="correct the argument that is named")
         ) from e
     return to_json({"v": FORMAT, "kind": fields.pop("kind"), **fields})
+
+
+def _plain(value: Any) -> Any:
+    """A text or number of a class of its own, as frameworks hand them around, is written as the text or number that it is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"{quoted(value, 60)} of type {type(value).__name__} cannot be written")
 
 
 def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:

@@ -500,3 +500,28 @@ def test_any_list_of_messages_comes_back_exactly(brief: Any, said: list[dict[str
     assert again.turns() == turns
     assert [codec.to_json(m) for m in again.messages()] == [codec.to_json(m) for m in said]
     assert [e.message for _, e in again.log.entries() if isinstance(e, TurnAppended)] == said
+
+
+class Text(str):
+    """As frameworks hand them around: `message.text` of LangChain is one."""
+
+    def __str__(self) -> str:
+        return "something else"
+
+
+class Number(int):
+    pass
+
+
+class Part(float):
+    pass
+
+
+@pytest.mark.parametrize("value", [Text("x"), Number(3), Part(2.5), {"key": Text("x")}, [Number(1)]], ids=repr)
+def test_texts_and_numbers_of_classes_of_their_own_are_what_they_are(session: Session, value: Any) -> None:
+    """R7: they were refused; and an effect whose outcome was one became unknown, though it had happened."""
+    session.append({"role": "user", "content": "hello", "value": value})
+    assert session.messages()[-1]["value"] == value and type(session.messages()[-1]["value"]) in (str, int, float, dict, list)
+    with session.effect("mail", {"to": value}, key="mail:1") as effect:
+        effect.settle(value)
+    assert session.ledger()[0].outcome == value and session.ledger()[0].state == "done" and session.verify().clean
