@@ -21,7 +21,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineal import transcripts
 from lineal.adapters.hook_event import Answer, Hook, added, called
@@ -29,28 +29,14 @@ from lineal.errors import UnsafeEffectError, Verdict
 from lineal.messages import parse, result_text
 from lineal.messages.blocks import compact
 from lineal.policy import Policy
-from lineal.session import Session
-from lineal.session.outcomes import LedgerRow
 from lineal.transcripts import Record, changes_state
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+    from lineal.session.outcomes import LedgerRow
 
 OUTCOME_CHARS = 2_000  # of a result's text are kept in the ledger
 FINDINGS = {"done": "happened", "no_effect": "not_happened"}
-COMMANDS = (
-    *("git push*", "gh pr create*", "gh pr merge*", "gh pr close*", "gh pr comment*", "gh pr review*", "gh release create*"),
-    *("gh issue create*", "gh issue close*", "gh issue comment*", "gh workflow run*", "npm publish*", "cargo publish*"),
-    *("twine upload*", "docker push*", "kubectl apply*", "kubectl create*", "kubectl delete*", "kubectl rollout*"),
-    *("terraform apply*", "terraform destroy*", "helm install*", "helm upgrade*", "helm uninstall*"),
-    *("curl *-X POST*", "curl *-X PUT*", "curl *-X PATCH*", "curl *-X DELETE*", "curl *--data*", "curl * -d *"),
-)
-VERBS = ("book", "buy", "cancel", "charge", "create", "delete", "deploy", "merge", "pay", "publish", "refund", "send", "submit", "transfer")
-EFFECTS = (*(f"Bash({c})" for c in COMMANDS), *(p for v in VERBS for p in (f"mcp__*__{v}", f"mcp__*__{v}_*")))
-"""What leaves this machine. Reading is none of it, and files that the agent edits are its own work, which it sees and repeats."""
-
-
-def tool_matcher(effects: tuple[str, ...]) -> str:
-    """The regular expression by which a host chooses the tools that it runs the hook for."""
-    names = {pattern.partition("(")[0] for pattern in effects}
-    return "|".join(sorted("".join(".*" if c == "*" else "." if c == "?" else c for c in name) for name in names))
 
 
 # --- before a call ---------------------------------------------------------------------------------------------------
@@ -91,13 +77,13 @@ def _decided(hook: Hook, ledger: Session, verdict: Verdict, tool: str, args: Any
         return Answer()
     key = verdict.facts["key"]
     row = next(r for r in ledger.ledger() if r.key == key)
-    recorded = f"{verdict.message} Recorded outcome: {row.note or compact(row.outcome)}"
+    recorded = f"{verdict.message}\nRecorded outcome: {row.note or compact(row.outcome)}\n"
     if verdict.reason == "look_alike" and hook.host == "claude-code":
         ledger.policy = ledger.policy.with_(on_lookalike="allow")  # the user decides, and a yes must find its intent written
         _intend(ledger, tool, args, call)
-        return called("ask", f"{recorded} Do it once more?")
+        return called("ask", f"{recorded}Do it once more?")
     again = "to do it once more on purpose, make a call that says so (for a shell: with a comment)"
-    return called("deny", f"{recorded} Way out: use that outcome; {again}.")
+    return called("deny", f"{recorded}Way out: use that outcome; {again}.")
 
 
 def _way_out(hook: Hook, verdict: Verdict) -> str:
@@ -194,6 +180,3 @@ def close_resolved(ledger: Session) -> None:
     for call in ledger.status().open_calls:
         if call not in waiting:
             _answer(ledger, call, "resolved by an operator; see the ledger")
-
-
-__all__ = ["EFFECTS", "ask_transcript", "close_resolved", "post_tool_use", "pre_tool_use", "tool_matcher", "unsettled"]

@@ -12,13 +12,26 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineal.errors import PolicyError, Verdict, quoted
-from lineal.store import Store, connect
+
+if TYPE_CHECKING:
+    from lineal.store import Store
 
 HOSTS = {"claude-code": "claude_code", "codex": "codex"}  # host -> format of its transcripts
 CONTEXT_CHARS = 10_000  # longer context is put into a file by the host, and the model is shown only its beginning
+
+COMMANDS = (
+    *("git push*", "gh pr create*", "gh pr merge*", "gh pr close*", "gh pr comment*", "gh pr review*", "gh release create*"),
+    *("gh issue create*", "gh issue close*", "gh issue comment*", "gh workflow run*", "npm publish*", "cargo publish*"),
+    *("twine upload*", "docker push*", "kubectl apply*", "kubectl create*", "kubectl delete*", "kubectl rollout*"),
+    *("terraform apply*", "terraform destroy*", "helm install*", "helm upgrade*", "helm uninstall*"),
+    *("curl *-X POST*", "curl *-X PUT*", "curl *-X PATCH*", "curl *-X DELETE*", "curl *--data*", "curl * -d *"),
+)
+VERBS = ("book", "buy", "cancel", "charge", "create", "delete", "deploy", "merge", "pay", "publish", "refund", "send", "submit", "transfer")
+EFFECTS = (*(f"Bash({c})" for c in COMMANDS), *(p for v in VERBS for p in (f"mcp__*__{v}", f"mcp__*__{v}_*")))
+"""What leaves this machine. Reading is none of it, and files that the agent edits are its own work, which it sees and repeats."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +54,7 @@ class Hook:
     host: str
     event: dict[str, Any]
     store: str
-    effects: tuple[str, ...] = ()
+    effects: tuple[str, ...] = EFFECTS
     on_lookalike: str = "ask"
     on_damage: str = "block"
     anchor: str | None = None
@@ -72,6 +85,8 @@ class Hook:
         raise PolicyError(Verdict("hook", "event", message=message, remedy="update the host, or report its version"))
 
     def open(self, create: bool = False) -> Store:
+        from lineal.store import connect  # most calls of a tool are no effect, and need no store
+
         return connect(self.store, self.anchor, create)
 
     def command(self, verb: str, argument: str, session: str) -> str:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lineal.adapters.hook_effects import tool_matcher
 from lineal.errors import PolicyError, Unavailable, Verdict
 
 NOTHING = "{}\n"  # what an absent file is taken for
@@ -49,6 +48,13 @@ def entries(host: str, command: str, effects: tuple[str, ...]) -> list[tuple[str
     found = [("PreCompact", group(TIMEOUT_WHOLE)), ("PostCompact", group(TIMEOUT_WHOLE)), ("SessionStart", group(TIMEOUT_WHOLE, "compact"))]
     calls = ["PreToolUse", "PostToolUse"] + (["PostToolUseFailure"] if host == "claude-code" else [])
     return found + [(event, group(TIMEOUT, tools)) for event in calls if tools]
+
+
+def tool_matcher(effects: tuple[str, ...]) -> str:
+    """The regular expression by which the host chooses calls to run the hook for: at least those that a pattern can name."""
+    names = {pattern.partition("(")[0] for pattern in effects}
+    heads = {re.split(r"[*?[]", name)[0] + (".*" if re.search(r"[*?[]", name) else "") for name in names}
+    return "|".join(sorted(heads))
 
 
 def command_line(host: str, words: Sequence[str]) -> str:

@@ -17,10 +17,8 @@ from lineal.errors import Conflict
 
 _HOSTS = ("claude-code", "codex")
 _OPTIONS = (
-    click.option("--store", metavar="FILE", help="The store (default: .lineal/HOST.db in the home folder)."),
-    click.option(
-        "--effects", "effects", multiple=True, metavar="PATTERN", help="Calls that are effects: 'mcp__mail__*', 'Bash(git push*)'."
-    ),
+    click.option("--store", metavar="FILE", help="The store (default: ~/.lineal/HOST.db)."),
+    click.option("--effects", "effects", multiple=True, metavar="PATTERN", help="Calls that are effects: mcp__mail__*, 'Bash(git push*)'."),
     click.option("--on-lookalike", type=click.Choice(["ask", "warn", "allow"]), default="ask", help="An equal call, forgotten since."),
     click.option("--on-damage", type=click.Choice(["block", "tell"]), default="block", help="A transcript that is not whole."),
     anchor_option,
@@ -43,7 +41,8 @@ def default_store(host: str) -> str:
 
 
 def _answer(host: str, store: str | None, effects: tuple[str, ...], **options: Any) -> None:
-    from lineal.adapters.hooks import EFFECTS, Hook, handle
+    from lineal.adapters.hook_event import EFFECTS
+    from lineal.adapters.hooks import Hook, handle
 
     def hook(event: dict[str, Any]) -> Hook:
         if store is None:
@@ -95,7 +94,7 @@ def default_settings(host: str) -> Path:
 def install(out: Out, host: str, settings: Path | None, yes: bool, store: str | None, effects: tuple[str, ...], **options: Any) -> None:
     """Put the hooks into the settings file of HOST: shows the change and asks first, and keeps a copy beside it."""
     from lineal.adapters import hook_settings
-    from lineal.adapters.hook_effects import EFFECTS
+    from lineal.adapters.hook_event import EFFECTS
     from lineal.transcripts import changes_state
 
     changes_state("", {}, effects)
@@ -119,7 +118,8 @@ def install(out: Out, host: str, settings: Path | None, yes: bool, store: str | 
         _unless_changed(path, before)
         hook_settings.write(path, after, like=path)
     _told(out, host, path, "installed", before != after)
-    out.say("Codex runs a new hook only once it was trusted: see /hooks there." if host == "codex" and before != after else "")
+    if host == "codex" and before != after:
+        out.say("Codex runs a new hook only once it was trusted: see /hooks there")
 
 
 @hook.command("uninstall", short_help="Take the hooks out of the settings of a host.")
