@@ -37,21 +37,22 @@ def pre_compact(hook: Hook) -> Answer:
     The verbatim floor is proven if every record behind the host's last compaction could be read, what was archived before
     stands in the file still, and everything archived reads back clean.
     """
+    name, path = hook.archive, hook.transcript
     with hook.open(create=True) as store:
-        archive = store.session(hook.archive)
+        archive = store.session(name)
         before = archive.turns(limit=1)
-        read = list(transcripts.read(hook.transcript, hook.format))
-        import_transcript(archive, hook.transcript, hook.format)
+        read = list(transcripts.read(path, hook.format))
+        import_transcript(archive, path, hook.format)
         losses = list(_losses(read))
         if before and before[0].id not in {turn_id(r) for r in read if isinstance(r, Record)}:
             losses.append(f"the turn {before[0].id!r} was archived before and stands in it no more: it was cut off, or is another file")
         reports = archive.verify()
     if reports.damaged:
-        raise Unavailable(f"the archive of session {hook.archive!r}", reports[0].detail, f"lineal verify {shlex.quote(hook.store)}")
+        raise Unavailable(f"the archive of session {name!r}", reports[0].detail, f"lineal verify {shlex.quote(hook.store)}")
     if not losses:
         return Answer()
     more = f"; and {len(losses) - LOSSES_TOLD} more" if len(losses) > LOSSES_TOLD else ""
-    what = f"{hook.transcript} cannot be proven whole: {'; '.join(losses[:LOSSES_TOLD])}{more}."
+    what = f"{path} cannot be proven whole: {'; '.join(losses[:LOSSES_TOLD])}{more}."
     if hook.on_damage == "tell":
         return told(f"{what} What could be read is archived.")
     remedy = "what could be read is archived; to compact all the same, give the hook --on-damage tell, or begin a new session"

@@ -23,7 +23,16 @@ HOSTS = {"claude-code": "claude_code", "codex": "codex"}  # host -> format of it
 CONTEXT_CHARS = 10_000  # longer context is put into a file by the host, and the model is shown only its beginning
 
 COMMANDS = (
-    *("git push*", "gh pr create*", "gh pr merge*", "gh pr close*", "gh pr comment*", "gh pr review*", "gh release create*"),
+    *(
+        "git push*",
+        "git -C * push*",
+        "gh pr create*",
+        "gh pr merge*",
+        "gh pr close*",
+        "gh pr comment*",
+        "gh pr review*",
+        "gh release create*",
+    ),
     *("gh issue create*", "gh issue close*", "gh issue comment*", "gh workflow run*", "npm publish*", "cargo publish*"),
     *("twine upload*", "docker push*", "kubectl apply*", "kubectl create*", "kubectl delete*", "kubectl rollout*"),
     *("terraform apply*", "terraform destroy*", "helm install*", "helm upgrade*", "helm uninstall*"),
