@@ -413,7 +413,14 @@ def test_after_a_compaction_the_model_is_given_what_must_be_known(claude: Host) 
     assert claude.before_call("done-1").went_on() and claude.after_call("done-1").went_on()
     assert claude.before_call("lost-1", args={"command": "gh pr create --fill"}).went_on()
     context = claude.send("SessionStart", source="compact").context
-    for part in ("pinned: The staging bucket is off limits.", "pushed 1f2e3d4", "watermark", "unknown outcome", "gh pr create", "call-9"):
+    for part in (
+        "pinned: The staging bucket is off limits.",
+        "pushed 1f2e3d4",
+        "git push origin main",
+        "watermark",
+        "gh pr create --fill",
+        "call-9",
+    ):
         assert part in context, part
     assert "Never push on a Friday." in context and len(context) <= CONTEXT_CHARS
     command = next(line.rpartition(": lineal ")[2] for line in context.splitlines() if line.startswith("put aside as g1"))

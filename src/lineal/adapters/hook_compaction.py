@@ -18,13 +18,16 @@ from lineal.entries import Turn, Unknown
 from lineal.errors import Refused, Unavailable, Verdict
 from lineal.importing import import_transcript, turn_id
 from lineal.messages import text_of
+from lineal.messages.blocks import compact
 from lineal.rules.cut import newest_user, units
 from lineal.session import Session
-from lineal.session.outcomes import View
+from lineal.session.outcomes import LedgerRow, View
+from lineal.store import Store
 from lineal.transcripts import Boundary, Damage, Item, Record
 
 SURVIVAL = "x.survival"
 LOSSES_TOLD = 5
+CALL_CHARS = 300  # of a call's arguments are told
 NO_LOSS = ("glued", "branch")  # kinds of damage in which no record is missing
 
 
@@ -68,6 +71,16 @@ def _losses(items: Sequence[Item]) -> Iterator[str]:
             yield f"line {item.line}: {item.why}"[:300]
 
 
+def _mark(hook: Hook, store: Store) -> tuple[Session, Session]:
+    """What the host dropped has left the view here, too: of the archive, and of the ledger's calls, as the look-alike rule asks."""
+    archive, ledger = store.session(hook.archive), store.session(hook.ledger)
+    ask_transcript(hook, ledger)
+    close_resolved(ledger)
+    put_aside(archive)
+    put_aside(ledger)
+    return archive, ledger
+
+
 def put_aside(session: Session) -> None:
     """Spill what the host dropped: everything but the newest user turn, pinned turns, and calls without a result."""
     lineage = session.log.catch_up()
@@ -89,12 +102,11 @@ def put_aside(session: Session) -> None:
 def post_compact(hook: Hook) -> Answer:
     """Which constraints, decisions and exact values of the part that left are not in the summary: recorded and told."""
     with hook.open() as store:
-        archive = store.session(hook.archive)
+        archive, _ = _mark(hook, store)
         items = _until_boundary(hook, archive.turns(limit=1), list(transcripts.read(hook.transcript, hook.format)))
         found = examine(items, hook.format)
         account = found.compactions[-1]
         seq = _recorded(archive, account)
-        put_aside(archive)
     here = [f for f in found.findings if f.detail.get("boundary") == account.number]
     texts = [f.text for f in here if f.kind.startswith(("lost_", "no_summary", "summary_unreadable"))]
     whole = sum(s.total for s in account.survival)
@@ -154,12 +166,8 @@ def session_start(hook: Hook) -> Answer:
     if hook.event.get("source") != "compact":
         return Answer()
     with hook.open() as store:
-        archive, ledger = store.session(hook.archive), store.session(hook.ledger)
-        ask_transcript(hook, ledger)
-        close_resolved(ledger)
-        for session in (archive, ledger):
-            put_aside(session)
-        lines = [*_must_know(hook, archive.view(), ledger.view()), *_places(hook, archive.view())]
+        archive, ledger = _mark(hook, store)
+        lines = [*_must_know(hook, archive.view(), ledger), *_places(hook, archive.view())]
         if not lines:
             return Answer()
         text = fitted(["[lineal: kept by machine, said by nobody; the conversation was compacted]", *lines], CONTEXT_CHARS)
@@ -168,18 +176,23 @@ def session_start(hook: Hook) -> Answer:
     return added("SessionStart", f"{text}\n{values}" if values else text)
 
 
-def _must_know(hook: Hook, archive: View, ledger: View) -> Iterator[str]:
+def _must_know(hook: Hook, archive: View, ledger: Session) -> Iterator[str]:
     pinned = {p.turn for p in archive.pins}
     yield from (f"pinned: {p.text}" for p in archive.pins if p.text)
     yield from (f"pinned ({t.author}, seq {t.seq}): {text_of(t.message)}" for t in archive.turns if t.id in pinned)
-    for row in ledger.effects:
+    view, rows = ledger.view(), {row.key: row for row in ledger.ledger()}
+    for row in view.effects:
         resolve = hook.command("effect resolve", f"{shlex.quote(row.key)} FINDING", hook.ledger)
-        yield f"unknown outcome, not to be repeated before it is resolved: {row.tool} {str(row.shown)[:300]}; {resolve}"
+        yield f"unknown outcome, not to be repeated before it is resolved: {_call(row)}; {resolve}"
     if archive.open_calls:
         yield f"calls without a result: {', '.join(archive.open_calls)}"
-    if ledger.done:
-        yield f"done, not to be repeated (effect watermark seq {ledger.watermark} of {ledger.session}):"
-        yield from (f"- {d.tool} (key {d.key}, seq {d.seq}){': ' + d.outcome if d.outcome else ''}" for d in reversed(ledger.done))
+    if view.done:
+        yield f"done, not to be repeated (effect watermark seq {view.watermark} of {ledger.name}):"
+        yield from (f"- {_call(rows[d.key])}{': ' + d.outcome if d.outcome else ''}" for d in reversed(view.done))
+
+
+def _call(row: LedgerRow) -> str:
+    return f"{row.tool} {compact(row.shown)[:CALL_CHARS]} (key {row.key}, seq {row.seq})"
 
 
 def _places(hook: Hook, archive: View) -> Iterator[str]:
