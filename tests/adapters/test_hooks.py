@@ -280,6 +280,28 @@ def test_a_transcript_that_was_cut_off_since_is_noticed(quick: Host) -> None:
     assert "'uuid-3' was archived before" in quick.stopped(quick.compact())
 
 
+def test_a_transcript_that_says_something_else_now_is_noticed(quick: Host) -> None:
+    """R2: an archived message is never replaced by another one under its id; another store is the way out."""
+    quick.transcript.write_text("".join(claude_lines(*TALK)))
+    assert quick.compact().went_on()
+    quick.transcript.write_text("".join(claude_lines(user("Push on every Friday."), *TALK[1:])))
+    assert "'uuid-0' stands for another message" in (reason := quick.stopped(quick.compact())) and "--store" in reason
+    assert quick.turns()[0].message["content"] == "Never push on a Friday."
+
+
+def test_a_sub_agent_has_an_archive_of_its_own(quick: Host) -> None:
+    """Its transcript is another one; what it did to the world stands in the one ledger of the host's session."""
+    quick.transcript.write_text("".join(claude_lines(*TALK)))
+    assert quick.compact().went_on()
+    quick.transcript.write_text("".join(claude_lines(user("Only look at the tests."))).replace("uuid-0", "uuid-a"))
+    assert quick.send("PreCompact", trigger="auto", agent_id="a7").went_on()
+    assert quick.before_call("call-1", agent_id="a7").went_on()
+    with quick.open() as store:
+        assert store.sessions() == ["s1", "s1.agent-a7", "s1.effects"]
+        assert [t.id for t in store.session("s1.agent-a7").turns()] == ["uuid-a"] and len(store.session("s1").turns()) == 4
+    assert quick.before_call("call-2").decision == "deny"
+
+
 def test_only_damage_behind_the_hosts_last_compaction_counts(quick: Host, data_dir: Path) -> None:
     """A real file that begins midway: what its compaction took away long ago no new one makes worse."""
     lines = (data_dir / "claude_code/839b35f7-slice-microcompact-and-compact.jsonl").read_bytes().splitlines(keepends=True)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 
+import lineal
 from lineal.errors import Conflict
 
 FILES = {
@@ -188,7 +189,7 @@ def test_what_was_installed_runs_from_any_folder(run: Any, tmp_path: Path, host:
     put_in(run, folder / "hooks.json", host)
     command = next(one["command"] for event, _, one in own(folder / "hooks.json", host) if event == "PreCompact")
     event = {"session_id": "s1", "transcript_path": str(folder / "absent.jsonl"), "hook_event_name": "PreCompact", "trigger": "auto"}
-    env = {k: v for k, v in os.environ.items() if k in ("PYTHONPATH", "HOME")} | {"PATH": "/usr/bin:/bin"}
+    env = {"HOME": os.environ["HOME"], "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(lineal.__file__).parents[1])}
     done = subprocess.run(command, shell=True, input=json.dumps(event).encode(), capture_output=True, cwd="/", env=env, timeout=120)
     assert "absent.jsonl" in json.loads(done.stdout)["reason" if host == "claude-code" else "stopReason"]
     assert done.returncode == (2 if host == "claude-code" else 0) and (folder / "hooks.db").exists()

@@ -15,7 +15,7 @@ from lineal.adapters.hook_event import CONTEXT_CHARS, Answer, Hook, added, told
 from lineal.audit import CompactionAudit, examine
 from lineal.audit.judge import damage_kind
 from lineal.entries import Turn, Unknown
-from lineal.errors import Refused, Unavailable, Verdict
+from lineal.errors import Conflict, Refused, Unavailable, Verdict
 from lineal.importing import import_transcript, turn_id
 from lineal.messages import text_of
 from lineal.messages.blocks import compact
@@ -45,7 +45,13 @@ def pre_compact(hook: Hook) -> Answer:
         archive = store.session(name)
         before = archive.turns(limit=1)
         read = list(transcripts.read(path, hook.format))
-        import_transcript(archive, path, hook.format)
+        try:
+            import_transcript(archive, path, hook.format)
+        except Conflict as other:
+            message = f"{path} says something else than was archived: {other}"
+            raise Refused(
+                Verdict("hook", "archive_differs", message=message, remedy="keep the archive; give the hook another --store")
+            ) from other
         losses = list(_losses(read))
         if before and before[0].id not in {turn_id(r) for r in read if isinstance(r, Record)}:
             losses.append(f"the turn {before[0].id!r} was archived before and stands in it no more: it was cut off, or is another file")
