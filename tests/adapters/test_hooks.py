@@ -316,21 +316,30 @@ def test_a_hook_killed_while_it_archives_goes_on_where_it_was(claude: Host) -> N
     count = 1_600
     said = [one for n in range(count // 2) for one in (user(f"question {n}"), answer(f"answer {n}: " + "of some length " * 20, n))]
     claude.transcript.write_text("".join(claude_lines(*said)))
-    for least in (1, 600):
-        process = subprocess.Popen(claude.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        assert process.stdin
-        process.stdin.write(claude.event("PreCompact", trigger="auto"))
-        process.stdin.close()
-        while process.poll() is None and archived(claude) < least:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.005)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait(60) == -signal.SIGKILL, "it was done before it could be killed"
+    for least in (1, 400):
+        assert any(killed(claude, least) for _ in range(5)), "every time it was done before it could be killed"
         assert least <= archived(claude) < count
     assert claude.compact().went_on()
     assert [t.id for t in claude.turns()] == [f"uuid-{n}" for n in range(count)]
     with claude.open() as store:
         assert store.verify().clean
+
+
+def killed(host: Host, least: int) -> bool:
+    """Kill a hook that archives once so many rows are committed. False, and no store, if a busy machine came too late."""
+    process = subprocess.Popen(host.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert process.stdin
+    process.stdin.write(host.event("PreCompact", trigger="auto"))
+    process.stdin.close()
+    while process.poll() is None and archived(host) < least:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.005)
+    process.send_signal(signal.SIGKILL)
+    if process.wait(60) == -signal.SIGKILL:
+        return True
+    for file in host.folder.glob(f"{host.store.name}*"):
+        file.unlink()
+    return False
 
 
 def archived(host: Host) -> int:
