@@ -50,6 +50,8 @@ COMMANDS: dict[str, tuple[Arguments, str, str]] = {
     "fork": (lambda s: [s, "child"], "session 'child' begins", "status"),
     "effect list": (lambda s: [s, "--state", "done"], "done", "effects"),
     "effect resolve": (lambda s: [s, effect_key(s), "compensated"], "is now compensated", "effect"),
+    "hook install": (lambda s: ["codex", "--settings", s.parent / "hooks.json", "--yes"], "hooks of codex installed", "installed"),
+    "hook uninstall": (lambda s: ["codex", "--settings", s.parent / "hooks.json", "--yes"], "are uninstalled", "uninstalled"),
     "verify": (lambda s: [s], "POST_COMPACTION_CLEAN", "reports"),
     "doctor": (lambda s: [s], "durability", "checks"),
     "prune": (lambda s: [s, "--dry-run", "--keep-checkpoints", 0], "would drop", "pruned"),
@@ -130,7 +132,7 @@ def test_a_reading_command_changes_no_byte_and_leaves_no_file(run: Any, store: P
     assert not elsewhere.exists() and answer.exit_code == (0 if command == "doctor" else 5)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "demo", "effect", ""])
+@pytest.mark.parametrize("command", [*COMMANDS, "demo", "effect", "hook", "hook claude-code", "hook codex", ""])
 def test_help_is_one_clear_text(run: Any, command: str) -> None:
     result = run(*command.split(), "--help")
     assert result.exit_code == 0 and result.stdout.startswith("Usage: ")
