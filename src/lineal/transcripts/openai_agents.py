@@ -8,7 +8,7 @@ for the table as a whole, so with several sessions in it a gap may be another se
 |---|---|
 | an item | a record |
 | ids missing in front of a row | damage, with their number |
-| ids missing in front of the first row of a session, and a later end of another one's, or ids from 1 on | the same, and a boundary: it was cleared and filled again |
+| ids missing in front of the first row of the only session | the same, and a boundary: it was cleared and filled again |
 | a `compaction` item | a boundary; its summary is encrypted |
 
 `AdvancedSQLiteSession` keeps branches of a session over the same rows: each is a conversation.

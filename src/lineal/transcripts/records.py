@@ -44,9 +44,10 @@ class Boundary:
     `trigger`, `tokens_before`, `tokens_saved`, `tool_ids` (calls whose results were cleared), `replaced` (records that
     were written over, and their new text), `kept_from_line` (first line that stayed), `kept_ids` (records that stayed,
     behind the summary), `replacement_history` (the whole new view), `view_ids` (the records of the whole new view, also
-    ones that had left), `standing` (texts of older summaries in it), `unseen_ids` (records that left and that the writer
-    of the summary was not shown), `default_unseen_ids` (the same, if the host ran with its default settings),
-    `undone_ids` (records that going back left behind), `rows_deleted` (rows that are gone from the store), `id` (the host's name for the place).
+    ones that had left), `standing` (texts of older summaries in it), `unseen_ids` (records that left, and that the
+    writer of the summary was not shown), `default_unseen_ids` (the same, if the host ran with its default settings),
+    `undone_ids` (records that going back left behind), `rows_deleted` (rows that are gone from the store), `id` (the
+    host's name for the place).
     """
 
     line: int
