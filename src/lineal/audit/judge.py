@@ -142,7 +142,7 @@ def _went_back(account: CompactionAudit, history: History) -> Finding:
     where = f"{history.place} {account.line} ({account.trigger})" if account.trigger else f"{history.place} {account.line}"
     if calls := account.undone:
         text = (
-            f"Going back at {where} left {_number(calls, 'call')} behind that changed the world and did happen, or may have: "
+            f"Going back at {where} left {_number(calls, 'call')} behind that changed the world and did happen, or may have happened: "
             f"{_some(calls, _placed(history.place))}."
         )
         return found("effect_rolled_back", account.line, text, boundary=account.number, calls=[call_data(c) for c in calls])
