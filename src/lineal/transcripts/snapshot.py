@@ -36,7 +36,8 @@ MAGIC = b"SQLite format 3\0"
 TRIES, NAP = 200, 0.01  # of a copy that a writer spoils, and seconds between them
 PATIENCE_MS = 5_000
 SHOWN = 20  # problems that the check of a damaged file names
-PROBED = 100_000  # rowids that are asked for one by one behind an unreadable page
+PROBED = 2_000  # rowids in a row that are asked for in vain behind an unreadable page, where the last one is not known
+FARTHEST = 1_000_000
 _WAL_HEADER, _FRAME_HEADER = 32, 24
 
 Row = tuple[int, tuple[Any, ...]]
@@ -88,31 +89,33 @@ class Snapshot:
 
     def _probe(self, table: str, columns: Sequence[str], found: list[Row], error: apsw.Error) -> None:
         """Behind the first page that cannot be read: each rowid for itself."""
-        first = found[-1][0] + 1 if found else 1
-        last = self._last(table, first)
+        first = rowid = found[-1][0] + 1 if found else 1
+        last = self._last(table)
         lost: list[tuple[int, int]] = []
-        for rowid in range(first, last + 1):
+        missed = 0
+        while rowid <= last if last is not None else missed < PROBED:
             try:
                 row = self.connection.execute(f"{_select(table, columns)} WHERE rowid = ?", (rowid,)).fetchone()
+                missed = 0 if row is not None else missed + 1
+                found += [] if row is None else [(rowid, tuple(row[1:]))]
             except apsw.Error:
+                missed += 1
                 lost = [*lost[:-1], (lost[-1][0], rowid)] if lost and lost[-1][1] == rowid - 1 else [*lost, (rowid, rowid)]
-                continue
-            if row is not None:
-                found.append((rowid, tuple(row[1:])))
-        for begin, end in lost or [(first, last)]:
-            self._damaged(f"rows {begin} to {end} of the table {table} cannot be read: {error}")
+            rowid += 1
+        for begin, end in lost or [(first, rowid)]:
+            which = f"{begin} and on" if last is None and end == rowid - 1 else f"{begin} to {end}"
+            self._damaged(f"rows {which} of the table {table} cannot be read: {error}")
 
-    def _last(self, table: str, first: int) -> int:
-        """The last rowid; where that cannot be read, as many as an honest search may try."""
-        ways = (f"SELECT max(rowid) FROM {_name(table)}", f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'")
-        for way in ways:
+    def _last(self, table: str) -> int | None:
+        """The last rowid; None where that cannot be read, or nobody would ask for each one up to it."""
+        for way in (f"SELECT max(rowid) FROM {_name(table)}", f"SELECT seq FROM sqlite_sequence WHERE name = {_quoted(table)}"):
             try:
                 row = self.connection.execute(way).fetchone()
             except apsw.Error:
                 continue
-            if row and isinstance(row[0], int):
-                return min(row[0], first + PROBED)
-        return first + PROBED
+            if row and isinstance(row[0], int) and row[0] < FARTHEST:
+                return row[0]
+        return None
 
     def _damaged(self, why: str, raw: bytes = b"", offset: int = NOWHERE) -> None:
         self.damage.append(Damage(0, why, raw, offset))
@@ -120,6 +123,10 @@ class Snapshot:
 
 def _name(table: str) -> str:
     return '"' + table.replace('"', '""') + '"'
+
+
+def _quoted(table: str) -> str:
+    return "'" + table.replace("'", "''") + "'"
 
 
 def _select(table: str, columns: Sequence[str]) -> str:
