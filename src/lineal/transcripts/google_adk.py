@@ -45,14 +45,25 @@ def read_all(snapshot: Snapshot, path: Path, tally: Tally) -> Iterator[tuple[str
         yield name, _Session(tally).items(rows, "event_data" not in there)
 
 
+@dataclass(frozen=True)
+class _Event:
+    """What the view follows from. `summary`: the range of a compaction and its text; `rewind`: the invocation it goes back before."""
+
+    invocation: str
+    at: float | None
+    ids: tuple[str, ...] = ()
+    summary: tuple[Range, str] | None = None
+    rewind: str = ""
+
+
 @dataclass
 class _Session:
-    """`events`: (invocation, time, record ids) of each live event; `written`: (events before it, range, text) of each live summary."""
+    """`log`: every event; `live`: those that no rewind annulled."""
 
     tally: Tally
     ids: Ids = field(default_factory=Ids)
-    events: list[tuple[str, float | None, tuple[str, ...]]] = field(default_factory=list)
-    written: list[tuple[int, Range, str]] = field(default_factory=list)
+    log: list[_Event] = field(default_factory=list)
+    live: list[_Event] = field(default_factory=list)
     open: dict[str, list[str]] = field(default_factory=dict)
 
     def items(self, rows: list[Row], pickled: bool) -> Iterator[Item]:
@@ -67,66 +78,73 @@ class _Session:
             yield from self._event(rowid, event, at if at is not None else epoch(_time(values[5])))
 
     def _event(self, rowid: int, event: dict[str, Any], at: float | None) -> Iterator[Item]:
-        actions = event.get("actions")
+        actions, invocation = event.get("actions"), str(event.get("invocation_id"))
         compaction, rewind = _get(actions, "compaction"), _get(actions, "rewind_before_invocation_id", "rewindBeforeInvocationId")
         records = list(self._records(rowid, event, at))
         yield from records
+        ids = tuple(str(r.id) for r in records if isinstance(r, Record))
         if compaction is not None:
-            yield self._compaction(rowid, compaction)
+            yield self._compaction(rowid, compaction, invocation, at)
         elif isinstance(rewind, str) and rewind:
-            yield from self._rewind(rowid, rewind)
-        elif records:
-            ids = tuple(str(r.id) for r in records if isinstance(r, Record))
-            self.events.append((str(event.get("invocation_id")), at, ids))
-            if ids and self._covered(at):
+            yield self._rewind(rowid, _Event(invocation, at, ids, rewind=rewind))
+        else:
+            self._add(_Event(invocation, at, ids))
+            if not records:
+                self.tally["event without content"] += 1
+            elif self._covered(at):
                 detail = {"trigger": "its time lies in a range that was compacted before it came", "unseen_ids": list(ids)}
                 yield Boundary(rowid, "compaction", self._latest(at), self._view() | detail)
-        else:
-            self.tally["event without content"] += 1
+
+    def _add(self, event: _Event) -> None:
+        self.log.append(event)
+        self.live.append(event)
 
     # --- what leaves the view ----------------------------------------------------------------------------------------
 
-    def _compaction(self, rowid: int, compaction: Any) -> Item:
-        start, end = (
-            _number(_get(compaction, *names)) for names in (("start_timestamp", "startTimestamp"), ("end_timestamp", "endTimestamp"))
-        )
+    def _compaction(self, rowid: int, compaction: Any, invocation: str, at: float | None) -> Item:
+        start = _number(_get(compaction, "start_timestamp", "startTimestamp"))
+        end = _number(_get(compaction, "end_timestamp", "endTimestamp"))
         content = _get(compaction, "compacted_content", "compactedContent")
         if start is None or end is None or not isinstance(content, dict):
+            self._add(_Event(invocation, at))
             if compaction == _PICKLED:
                 return Boundary(rowid, "compaction", None, self._view() | {"trigger": "pickled: its range and its text cannot be read"})
             return Damage(rowid, "no compaction of this format: it has no range or no content", compact(compaction).encode(), NOWHERE)
         said = "\n".join(string(part, "text") for part in _parts(content) if not part.get("thought") and string(part, "text"))
-        self.written.append((len(self.events), (start, end), said))
+        self._add(_Event(invocation, at, summary=((start, end), said)))
         return Boundary(rowid, "compaction", said, self._view(said))
 
-    def _standing(self) -> list[tuple[Range, str]]:
+    def _summaries(self) -> list[tuple[Range, str]]:
+        return [event.summary for event in self.live if event.summary is not None]
+
+    def _standing(self) -> list[str]:
         """The summaries that are shown: of ranges in each other the widest, of equal ones the last."""
-        ranges = [(r, said) for _, r, said in self.written]
+        found = self._summaries()
         return [
-            (r, said)
-            for n, (r, said) in enumerate(ranges)
-            if not any(o[0] <= r[0] and r[1] <= o[1] and (o != r or m > n) for m, (o, _) in enumerate(ranges) if m != n)
+            said
+            for n, (r, said) in enumerate(found)
+            if not any(o[0] <= r[0] and r[1] <= o[1] and (o != r or m > n) for m, (o, _) in enumerate(found) if m != n)
         ]
 
-    def _rewind(self, rowid: int, invocation: str) -> Iterator[Item]:
-        first = next((n for n, event in enumerate(self.events) if event[0] == invocation), None)
-        if first is None:
-            yield Damage(rowid, f"lost record: it goes back before {invocation}, which stands nowhere before it", b"", NOWHERE)
-            return
-        undone = [id for _, _, ids in self.events[first:] for id in ids]
-        self.events = self.events[:first]
-        self.written = [entry for entry in self.written if entry[0] <= first]
-        yield Boundary(rowid, "rollback", None, self._view() | {"trigger": f"before the invocation {invocation}", "undone_ids": undone})
+    def _rewind(self, rowid: int, event: _Event) -> Item:
+        self.log.append(event)
+        if all(other.invocation != event.rewind for other in self.log[:-1]):
+            return Damage(rowid, f"lost record: it goes back before {event.rewind}, which stands nowhere before it", b"", NOWHERE)
+        before = self.live
+        self.live = _apply_rewinds(self.log)
+        now = {id for other in self.live for id in other.ids}
+        undone = [id for other in before for id in other.ids if id not in now]
+        return Boundary(rowid, "rollback", None, self._view() | {"trigger": f"before the invocation {event.rewind}", "undone_ids": undone})
 
     def _covered(self, at: float | None) -> bool:
-        return at is not None and any(start <= at <= end for _, (start, end), _ in self.written)
+        return at is not None and any(start <= at <= end for (start, end), _ in self._summaries())
 
     def _latest(self, at: float | None) -> str | None:
-        return next((said for _, (start, end), said in reversed(self.written) if at is not None and start <= at <= end), None)
+        return next((said for (start, end), said in reversed(self._summaries()) if at is not None and start <= at <= end), None)
 
     def _view(self, summary: str | None = None) -> dict[str, Any]:
-        stay = [id for _, at, ids in self.events if not self._covered(at) for id in ids]
-        return {"view_ids": stay, "standing": [said for _, said in self._standing() if said is not summary]}
+        stay = [id for event in self.live if not self._covered(event.at) for id in event.ids]
+        return {"view_ids": stay, "standing": [said for said in self._standing() if said is not summary]}
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -171,9 +189,24 @@ class _Session:
 
     def _unnamed(self, tool: str) -> str:
         """An id for a call that has none: answers come by the tool's name, in order."""
-        id = f"{tool}-{sum(map(len, self.open.values())) + len(self.events) + 1}"
+        id = f"{tool}-{sum(map(len, self.open.values())) + len(self.log) + 1}"
         self.open.setdefault(tool, []).append(id)
         return id
+
+
+def _apply_rewinds(log: list[_Event]) -> list[_Event]:
+    """From the end: a rewind takes itself and all from the first event of its invocation on, older rewinds in between too."""
+    first: dict[str, int] = {}
+    for n, event in enumerate(log):
+        first.setdefault(event.invocation, n)
+    live, n = [], len(log) - 1
+    while n >= 0:
+        if log[n].rewind:
+            n = min(n, first.get(log[n].rewind, n))
+        else:
+            live.append(log[n])
+        n -= 1
+    return live[::-1]
 
 
 # --- one event -------------------------------------------------------------------------------------------------------
