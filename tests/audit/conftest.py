@@ -91,6 +91,11 @@ def graphs(saver: Any) -> Graphs:
     return Graphs(saver)
 
 
+@pytest.fixture
+def graphs_over() -> Callable[[Any], Graphs]:
+    return Graphs
+
+
 @pytest.fixture(scope="session")
 def long_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed store of a hundred checkpoints and three compactions. Not to be changed: copy it."""

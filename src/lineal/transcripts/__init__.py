@@ -143,6 +143,7 @@ def shown(path: str | PathLike[str]) -> str:
 def detect(path: str | PathLike[str]) -> str:
     """The format of a file, by its first whole objects. Raises `PolicyError` saying what was seen, `Unavailable` for no file."""
     if is_url(path):
+        langgraph_postgres.opened(str(path)).close()
         return langgraph.NAME
     source = Path(path)
     if is_sqlite(source):

@@ -79,6 +79,7 @@ class _Server:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
         self.decoder = Decoder()
+        self.whole: set[tuple[_Thread, str]] = set()  # channels that are stored whole
         self.newest: dict[tuple[_Thread, str], tuple[str, Any]] = {}  # the last blob of a channel, under its version
 
     def _rows(self, sql: str, *given: Any) -> list[Any]:
@@ -151,8 +152,12 @@ class _Server:
         found = self._rows(sql, *thread, channel, str(version))
         if not found and channel in inline:
             return inline[channel]
+        if not found and (thread, channel) in self.whole:
+            raise ValueError(f"its version {version} is not in the store")
         if not found:
             raise KeyError(channel)
+        if channel not in inline:  # a snapshot of one that stores differences has a mark there
+            self.whole.add((thread, channel))
         value = self.decoder.value(str(found[0][0]), bytes(found[0][1] or b""))
         self.newest[thread, channel] = (str(version), value)
         return value
