@@ -109,7 +109,12 @@ class _Session:
             self._add(_Event(invocation, at))
             if compaction == _PICKLED:
                 return Boundary(rowid, "compaction", None, self._view() | {"trigger": "pickled: its range and its text cannot be read"})
-            return Damage(rowid, "no compaction of this format: it has no range or no content", compact(compaction).encode(), NOWHERE)
+            return Damage(
+                rowid,
+                "no compaction of this format: it has no range or no content",
+                compact(compaction).encode("utf-8", "surrogatepass"),
+                NOWHERE,
+            )
         said = "\n".join(string(part, "text") for part in _parts(content) if not part.get("thought") and string(part, "text"))
         self._add(_Event(invocation, at, summary=((start, end), said)))
         return Boundary(rowid, "compaction", said, self._view(said))

@@ -14,7 +14,7 @@ from typing import Any
 from lineal.codec import digest, sorted_json
 from lineal.errors import PolicyError
 from lineal.messages import parse
-from lineal.messages.blocks import arguments, string
+from lineal.messages.blocks import arguments, compact, string
 from lineal.transcripts.packed import Typed
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool", "developer": "system"}
@@ -127,9 +127,9 @@ def _content(made: dict[str, Any]) -> list[dict[str, Any]]:
     """The blocks, with each call once: LangChain keeps a second copy of the calls in the content."""
     content = made["content"]
     given = [content] if isinstance(content, str) else content
-    blocks = [{"type": "text", "text": b} if isinstance(b, str) else b for b in given if b not in ("", None)]
-    blocks = [b for b in blocks if isinstance(b, dict) and isinstance(b.get("type"), str)]
-    calls = [c for name in ("tool_calls", "invalid_tool_calls") for c in made.get(name) or () if isinstance(c, dict)]
+    blocks = [b if string(b, "type") else {"type": "text", "text": compact(as_json(b))} for b in given if b not in ("", None)]
+    listed = [held for name in ("tool_calls", "invalid_tool_calls") if isinstance(held := made.get(name), list)]
+    calls = [call for held in listed for call in held if isinstance(call, dict)]
     if calls:
         blocks = [b for b in blocks if b["type"] not in ("tool_use", "function_call", "tool_call")]
     return blocks + [_call(c) for c in calls]

@@ -135,5 +135,5 @@ def _id(item: dict[str, Any]) -> str:
 def _author(item: dict[str, Any]) -> str:
     role, kind = string(item, "role"), string(item, "type")
     if role:
-        return _AUTHORS.get(role, role)
+        return _AUTHORS.get(role, "system")
     return "tool" if kind.endswith(("_output", "_response")) else "assistant"
