@@ -90,7 +90,7 @@ def events(store: sqlite3.Connection, rng: Random) -> None:
 def test_values_of_any_type_are_never_a_crash(tmp_path: Path, made: Callable[[sqlite3.Connection, Random], None]) -> None:
     path = tmp_path / "odd.db"
     told = 0
-    for seed in range(120):
+    for seed in range(60):
         rng = Random(seed)
         path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as store:
@@ -106,4 +106,4 @@ def test_values_of_any_type_are_never_a_crash(tmp_path: Path, made: Callable[[sq
             continue
         assert render_html([done]) and render_text([done]) and json.dumps(to_json([done]))
         told += 1
-    assert told > 60
+    assert told > 30

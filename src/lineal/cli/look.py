@@ -213,7 +213,12 @@ def expand(out: Out, session: Session, handle: str) -> None:
 @answers
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the report as one HTML page too.")
-@click.option("--format", "format", metavar="FORMAT", help="Its format, as `docs/audit.md` lists them (default: look at each file).")
+@click.option(
+    "--format",
+    "format",
+    metavar="FORMAT",
+    help="claude_code, codex, pi, openai_chat, langgraph, openai_agents or google_adk (default: look at each).",
+)
 def audit(out: Out, paths: tuple[str, ...], html: Path | None, format: str | None) -> None:
     """Say what the transcripts at PATH... lost: to compaction, to damage, to calls that nobody answered.
 

@@ -131,7 +131,7 @@ def _content(made: dict[str, Any]) -> list[dict[str, Any]]:
     listed = [held for name in ("tool_calls", "invalid_tool_calls") if isinstance(held := made.get(name), list)]
     calls = [call for held in listed for call in held if isinstance(call, dict)]
     if calls:
-        blocks = [b for b in blocks if b["type"] not in ("tool_use", "function_call", "tool_call")]
+        blocks = [b for b in blocks if string(b, "type") not in ("tool_use", "function_call", "tool_call")]
     return blocks + [_call(c) for c in calls]
 
 
