@@ -10,12 +10,16 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import psycopg
 import pytest
 from click.testing import CliRunner
+from langchain_core.messages import AnyMessage
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import _messages_delta_reducer
 
 from lineal.audit import audit, audit_paths
 from lineal.cli import cli
@@ -157,3 +161,19 @@ def test_a_server_that_does_not_answer_and_a_database_of_somebody_else(url: str)
     assert "secret-word" not in str(down.value)
     skipped = audit_paths([nobody, url])
     assert [a.skipped != "" for a in skipped] == [True, True] and "secret-word" not in str(skipped)
+
+
+class Differences(TypedDict):
+    messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer, snapshot_frequency=4)]
+
+
+def test_a_channel_that_stores_differences_is_put_together_from_the_writes(agents: Any, url: str) -> None:
+    graph: Any = StateGraph(Differences)
+    graph.add_node("answer", lambda state: {"messages": [("ai", f"Answer {len(state['messages'])}.")]})
+    graph.add_edge(START, "answer")
+    talk = graph.compile(checkpointer=agents.saver)
+    for n in range(5):
+        talk.invoke({"messages": [("user", f"Question {n}.")]}, agents.CONFIG)
+    held = [m.content for m in talk.get_state(agents.CONFIG).values["messages"]]
+    items = list(read(url))
+    assert [i.message["content"][0]["text"] for i in items if isinstance(i, Record)] == held and len(items) == len(held) == 10

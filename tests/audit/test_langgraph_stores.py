@@ -163,6 +163,18 @@ def test_a_result_that_no_checkpoint_has_yet_is_read_from_the_writes(graphs: Any
     assert [r.author for r in items(store, Record)] == ["user", "assistant", "tool"]
 
 
+def test_a_store_can_be_imported_too_and_a_second_time_adds_nothing(graphs: Any, store: Path) -> None:
+    import lineal
+    from lineal.importing import import_transcript
+
+    graphs.run([graphs.mail("c1"), "Done.", "Yes.", "So."], ["Send it.", "And?", "So?"], graphs.summaries())
+    session = lineal.connect("memory:").session("t")
+    first, again = (import_transcript(session, store, changes_state=["send_*"]) for _ in range(2))
+    assert (first.turns, first.effects, [kind for _, kind in first.boundaries]) == (8, 1, ["compaction", "compaction"])
+    assert (again.turns, again.already_there, again.effects) == (0, 8, 0)
+    assert [(row.tool, row.state) for row in session.ledger()] == [("send_mail", "done")]
+
+
 # --- graphs of one's own ---------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -116,6 +117,28 @@ def test_a_link_to_a_store_is_read_with_the_wal_beside_the_store(graphs: Any, st
     graphs.run(["Hello."], ["Hi."])
     (tmp_path / "link.db").symlink_to(store)
     assert audit(tmp_path / "link.db").records == 2
+
+
+def test_a_tree_of_claude_code_projects_with_a_store_in_it_is_read_whole(
+    long_store: Path, tmp_path: Path, run_cli: Callable[..., Any]
+) -> None:
+    """As under `~/.claude/projects`: a folder a project, a file a session, sub-agents beside it."""
+    session = tmp_path / "projects" / "-srv-app" / "s1.jsonl"
+    side = session.parent / "s1" / "subagents" / "agent-a1.jsonl"
+    side.parent.mkdir(parents=True)
+    line = {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": "s1", "message": {"role": "user", "content": "hi"}}
+    session.write_text(json.dumps(line) + "\n" + json.dumps({**line, "uuid": "u2", "parentUuid": "u1"})[:-9])
+    side.write_text(json.dumps({**line, "isSidechain": True}) + "\n")
+    (session.parent / "sessions-index.json").write_text('{"version": 1, "entries": []}')
+    shutil.copy(long_store, session.parent / "graph.db")
+    found = json.loads(run_cli("audit", tmp_path / "projects", "--json").stdout)["audits"]
+    assert [(Path(a["path"]).name, a["format"], a["records"]) for a in found] == [
+        ("graph.db", "langgraph", 48),
+        ("s1.jsonl", "claude_code", 1),
+        ("sessions-index.json", "", 0),
+        ("agent-a1.jsonl", "claude_code", 1),
+    ]
+    assert [f["kind"] for f in found[1]["findings"]] == ["torn_tail"] and "not known" in found[2]["skipped"]
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
