@@ -46,9 +46,9 @@ class LinealSession:
     was added, and what lineal says in the place of older ones.
     """
 
-    def __init__(self, session_id: str, store: Store, session_settings: SessionSettings | None = None, **options: Any):
+    def __init__(self, session_id: str, store: Store, session_settings: SessionSettings | dict[str, Any] | None = None, **options: Any):
         self.session_id = session_id
-        self.session_settings = session_settings
+        self.session_settings = SessionSettings(**session_settings) if isinstance(session_settings, dict) else session_settings
         self.lineal: Session = store.session(session_id, **options)
         self.hooks: RunHooks[Any] = _Hooks(self)
         self._tools: dict[str, FunctionTool] = {}
