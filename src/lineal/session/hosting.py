@@ -14,8 +14,9 @@ from lineal import codec, ranges
 from lineal.entries import Entry, HostRecord, Range
 from lineal.errors import Conflict, Corrupt, PolicyError, Verdict, quoted
 from lineal.lineage import Lineage, host_chain
+from lineal.session import appending
 from lineal.session.lookups import find_all, refuse_unless_all
-from lineal.session.outcomes import Kept, Record
+from lineal.session.outcomes import Kept, Record, Said
 
 if TYPE_CHECKING:
     from lineal.session import Session
@@ -24,25 +25,64 @@ RELEASED = ""  # the group of the records that release others: no host may use i
 
 
 def keep(session: Session, space: str, group: str, records: Sequence[Record], after: int | None, once: bool) -> list[int]:
-    """Append these, all or none; returns their seqs. See `Session.keep`."""
+    """Append these and what they say, all or none; returns the records' seqs. See `Session.keep`."""
     _refuse_unless_records(records)
+    session.log.catch_up()
     seqs: list[int] = []
 
-    def decide(lineage: Lineage) -> Sequence[Entry]:
+    def begin(lineage: Lineage) -> None:
         seqs.clear()
         if after is not None:
             _refuse_unless_newest(session, lineage, space, group, after)
-        entries: list[Entry] = []
-        for record in records:
-            known = kept(session, space, group, record.key, 1) if once and record.key else []
-            seqs.append(known[0].seq if known else lineage.head + len(entries) + 1)
-            if not known:
-                entries.append(HostRecord(space=space, group=group, key=record.key, data=record.data, turns=tuple(record.turns)))
-        return entries
 
-    session.log.catch_up()
-    session.log.write(decide)
+    def entries(some: Sequence[Record], place: int) -> list[Entry]:
+        """The entries of these records; the first stands behind seq `place`."""
+        fresh: list[Entry] = []
+        for record in some:
+            known = kept(session, space, group, record.key, 1) if once and record.key else []
+            seqs.append(known[0].seq if known else place + len(fresh) + 1)
+            if not known:
+                turns = (*record.turns, *(said.id for said in record.says))
+                fresh.append(HostRecord(space=space, group=group, key=record.key, data=record.data, turns=turns))
+        return fresh
+
+    def alone(lineage: Lineage) -> Sequence[Entry]:
+        begin(lineage)
+        return entries(records, lineage.head)
+
+    batches = _by_turns(records)
+    if not batches:
+        session.log.write(alone)
+        return seqs
+    place = 0
+
+    def beside(lineage: Lineage, n: int, seq: int) -> Sequence[Entry]:
+        nonlocal place
+        if n == 0:
+            begin(lineage)
+            place = lineage.head
+        place = max(place, seq)  # a turn that stands already has its seq far below
+        fresh = entries(batches[n][1], place)
+        place += len(fresh)
+        return fresh
+
+    said = [said for said, _ in batches]
+    messages, ids, authors = [s.message for s in said], [s.id for s in said], [s.author for s in said]
+    appending.append(session, messages, ids, authors, orphans=True, beside=beside)
     return seqs
+
+
+def _by_turns(records: Sequence[Record]) -> list[tuple[Said, list[Record]]]:
+    """Each message that is said, with the records that stand behind its turn: in the order given, those before the first one, too."""
+    batches: list[tuple[Said, list[Record]]] = []
+    waiting: list[Record] = []
+    for record in records:
+        batches += [(said, []) for said in record.says]
+        waiting.append(record)
+        if batches:
+            batches[-1][1].extend(waiting)
+            waiting = []
+    return batches
 
 
 def _refuse_unless_records(records: Sequence[Record]) -> None:
