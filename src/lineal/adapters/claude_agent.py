@@ -1,44 +1,47 @@
-"""Sessions of the Claude Agent SDK in a lineal store: `LinealSessionStore`. Needs the extra `claude-agent`.
+"""The Claude Agent SDK on a lineal store: its sessions (`LinealSessionStore`) and its tool calls (`effect_hooks`). Needs the
+extra `claude-agent`.
 
-A transcript (a session's own, or that of a sub-agent in it) is one session of the store: see `session_name`.
+A transcript (a session's own, or that of a sub-agent in it) is one session of the store: see `session_name`. How its lines
+stand in the log: `claude_lines`. What is done to the world goes through the ledger of the same session:
 
-| a line of it | in the log |
-|---|---|
-| any | a record that `load` gives back as it came; a uuid that is there already is not written again |
-| what the user, the model or a tool said | also a turn, its id is the uuid |
-| `compact_boundary` | also a note of the turns that the host dropped: they leave the view |
-
-Behind the lines of a batch stand the SDK's summary of the transcript so far, and the batch's mark: when it was written, the
-parents of what it said, and where the newest boundary is. All of a batch is one transaction, turns too (R1).
+| moment | what is durable when it returns | killed right behind it |
+|---|---|---|
+| before a tool | the intent | the outcome is *unknown*: an equal call is denied until someone resolves it |
+| behind it | the outcome | the call stands as done, or as without effect |
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
 from claude_agent_sdk import (
+    HookContext,
+    HookMatcher,
     SessionKey,
     SessionListSubkeysKey,
     SessionStore,
     SessionStoreEntry,
     SessionStoreListEntry,
     SessionSummaryEntry,
-    fold_session_summary,
 )
+from claude_agent_sdk.types import HookEvent
 
-from lineal.errors import Conflict, PolicyError, Refused, Verdict, quoted
+from lineal.adapters.claude_lines import SPACE, Transcript
+from lineal.adapters.hook_effects import OUTCOME_CHARS, reported, results
+from lineal.adapters.hook_event import EFFECTS, called
+from lineal.errors import PolicyError, Refused, UnsafeEffectError, Verdict, quoted
+from lineal.messages import result_text
 from lineal.policy import Policy
 from lineal.session import Session
-from lineal.session.outcomes import Kept, Record, Said
+from lineal.session.effects import Effect
 from lineal.store import Store, connect
-from lineal.transcripts.claude_code import preserved, said
-
-SPACE, LINES = "claude-agent", "lines"
-LINKS = ("parentUuid", "logicalParentUuid", "leafUuid")  # fields of a line that name another one
+from lineal.transcripts import changes_state, outcome
+from lineal.transcripts.claude_code import NAME
 
 T = TypeVar("T")
 
@@ -75,7 +78,7 @@ class LinealSessionStore(SessionStore):
         self._owned = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else connect(store)
         self.policy = policy
-        self._sessions: dict[str, Session] = {}  # those appended to: what a dead process left undone there is made up for
+        self._appended: dict[str, Transcript] = {}
 
     def close(self) -> None:
         """Close the store, if it was opened here."""
@@ -86,78 +89,21 @@ class LinealSessionStore(SessionStore):
         """The transcript as a session of lineal: to search, verify, go through the ledger."""
         return self.store.session(session_name(key), self.policy)
 
-    # --- writing -----------------------------------------------------------------------------------------------------
+    def _transcript(self, key: SessionKey) -> Transcript:
+        return Transcript(self.session(key), key)
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Keep these lines, all or none; durable on return. Raises `PolicyError` for a line that JSON cannot give back."""
-        await _in_thread(self._append, key, entries)
-
-    def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         name = session_name(key)
-        known = self._sessions.get(name)
-        session = known or self.session(key)
-        fresh = self._keep(session, key, entries)
-        if known is None or any(_is_boundary(line) for line in fresh):
-            _follow_boundary(session)
-        self._sessions[name] = session
-
-    def _keep(self, session: Session, key: SessionKey, entries: list[SessionStoreEntry]) -> list[dict[str, Any]]:
-        """Write what is new of them; returns that. Asked again if another process wrote meanwhile: the summary goes on from its lines."""
-        while True:
-            mark = _mark(session)
-            fresh = list(_fresh(session, entries))
-            if not fresh:
-                return fresh
-            records = [Record([line], key=_uuid(line), says=[Said(*one) for one in said(line)]) for line in fresh]
-            try:
-                session.keep(SPACE, LINES, [*records, *self._closing(session, key, mark, records)], after=mark.seq if mark else 0)
-            except Conflict:
-                if _mark(session) == mark:
-                    raise
-            else:
-                return fresh
-
-    def _closing(self, session: Session, key: SessionKey, mark: Kept | None, records: list[Record]) -> tuple[Record, Record]:
-        """The summary and the mark that stand behind a batch. `told`: turns from which the summary may have taken something."""
-        before: dict[str, Any] = mark.data if mark else {"at": 0, "told": [], "boundary": ""}
-        told, boundary, summary = [*before["told"]], before["boundary"], None
-        if "subpath" not in key:
-            summary = _summary(session, key, mark) if mark else None
-            for record in records:
-                folded = fold_session_summary(summary, key, record.data)
-                if summary is None or folded["data"] != summary["data"]:
-                    told += [one.id for one in record.says]
-                summary = folded
-        for line in (record.data[0] for record in records if _is_boundary(record.data[0])):
-            boundary = _uuid(line)
-        at = max(int(self.store.clock.wall() * 1000), before["at"] + 1)
-        parents = {record.key: record.data[0].get("parentUuid") for record in records if record.says}
-        closing = {"at": at, "told": told, "boundary": boundary, "parents": parents}
-        return Record({"summary": summary["data"] if summary else {}}, turns=told), Record(closing)
-
-    async def delete(self, key: SessionKey) -> None:
-        """Delete a transcript for good; a session's own takes those of its sub-agents with it. Nothing happens where there is none."""
-        await _in_thread(self._delete, key)
-
-    def _delete(self, key: SessionKey) -> None:
-        name = session_name(key)
-        below = [] if "subpath" in key else [n for n in self.store.sessions() if n.startswith(f"{name}/")]
-        for going in [*below, name]:  # its own last: if this is cut off, the session is there to be deleted again
-            self._sessions.pop(going, None)
-            try:
-                self.store.delete(going)
-            except Refused as refused:
-                if refused.verdict.reason != "unknown_session":
-                    raise
-
-    # --- reading -----------------------------------------------------------------------------------------------------
+        transcript = self._appended.get(name) or self._appended.setdefault(name, self._transcript(key))
+        await _in_thread(transcript.append, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Every line, in the order of the log; None for a key that was never written. Raises `Corrupt`, never gives fewer lines.
 
         Lines that a purge took are left out, and what named one as its parent names that one's own parent.
         """
-        return await _in_thread(lambda: _lines(self.session(key).kept(SPACE, LINES)))
+        return await _in_thread(lambda: self._transcript(key).load())
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """The sessions of a project, with the time of their newest batch (milliseconds)."""
@@ -169,84 +115,112 @@ class LinealSessionStore(SessionStore):
         return await _in_thread(self._summaries, project_key)
 
     def _summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        every = filter(None, map(session_key, self.store.sessions()))
-        keys = [key for key in every if key["project_key"] == project_key and "subpath" not in key]
-        found = ((key, session := self.session(key), _mark(session)) for key in keys)
-        return [_summary(session, key, mark) for key, session, mark in found if mark]
+        keys = filter(None, map(session_key, self.store.sessions()))
+        own = [key for key in keys if key["project_key"] == project_key and "subpath" not in key]
+        return [summary for key in own if (summary := self._transcript(key).summary())]
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """The subpaths of a session: its sub-agents' transcripts."""
         below = f"{session_name(cast(SessionKey, key))}/"
         return [unquote(name.removeprefix(below)) for name in await _in_thread(self.store.sessions) if name.startswith(below)]
 
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a transcript for good; a session's own takes those of its sub-agents with it. Nothing happens where there is none."""
+        await _in_thread(self._delete, key)
 
-# --- lines -------------------------------------------------------------------------------------------------------------
-
-
-def _uuid(line: Any) -> str:
-    uuid = line.get("uuid")
-    return uuid if isinstance(uuid, str) else ""
-
-
-def _fresh(session: Session, entries: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Those that the log does not have. Raises `PolicyError` for what is no line."""
-    seen: set[str] = set()
-    for entry in entries:
-        if not isinstance(entry, dict):
-            message, remedy = f"{quoted(entry)} is no line of a transcript.", "give JSON objects, one a line"
-            raise PolicyError(Verdict("append", "no_line", message=message, remedy=remedy))
-        uuid = _uuid(entry)
-        if uuid and (uuid in seen or session.kept(SPACE, LINES, uuid, 1)):
-            continue
-        seen.add(uuid)
-        yield entry
+    def _delete(self, key: SessionKey) -> None:
+        name = session_name(key)
+        below = [] if "subpath" in key else [n for n in self.store.sessions() if n.startswith(f"{name}/")]
+        for going in [*below, name]:  # its own last: if this is cut off, the session is there to be deleted again
+            self._appended.pop(going, None)
+            try:
+                self.store.delete(going)
+            except Refused as refused:
+                if refused.verdict.reason != "unknown_session":
+                    raise
 
 
-def _lines(found: list[Kept]) -> list[Any] | None:
-    """The lines of these records, oldest first: those whose data is a list."""
-    gone = {kept.key for kept in found if kept.data is None and kept.key}
-    lines = [kept.data[0] for kept in reversed(found) if isinstance(kept.data, list)]
-    if not gone:
-        return lines if found else None
-    parents = {uuid: parent for kept in found if isinstance(kept.data, dict) for uuid, parent in kept.data.get("parents", {}).items()}
-    return [line | {link: _standing(line[link], gone, parents) for link in LINKS if line.get(link) in gone} for line in lines]
+# --- calls through the ledger --------------------------------------------------------------------------------------------
 
 
-def _standing(uuid: Any, gone: set[str], parents: dict[str, Any]) -> Any:
-    """The nearest line above that was not purged."""
-    passed: set[str] = set()
-    while uuid in gone - passed:
-        passed.add(uuid)
-        uuid = parents.get(uuid)
-    return uuid
+def effect_hooks(
+    where: LinealSessionStore | Session,
+    effects: Sequence[str] = EFFECTS,
+    *,
+    keys: Mapping[str, Callable[[dict[str, Any]], str]] | None = None,
+    idempotent: Collection[str] = (),
+) -> dict[HookEvent, list[HookMatcher]]:
+    """For `ClaudeAgentOptions(hooks=...)`: the calls that a pattern of `effects` names go through the ledger (R47-R50).
+
+    `where`: the store in which each session has its ledger, or one session. Patterns are those of
+    `lineal.transcripts.changes_state`. `keys` gives a tool's calls a key of their own; `idempotent` names tools that may be
+    repeated. A call that may not be made now is denied, with what the ledger knows; if the guard fails it is denied, too.
+    """
+    guard = _Guard(where, tuple(effects), dict(keys or {}), frozenset(idempotent))
+    changes_state("", {}, guard.effects)  # a pattern that is none is refused here, not in the middle of a run
+    behind = [HookMatcher(hooks=[guard.behind])]
+    return {
+        "PreToolUse": [HookMatcher(hooks=[guard.before], on_failure="block")],
+        "PostToolUse": behind,
+        "PostToolUseFailure": behind,
+        "Stop": [HookMatcher(hooks=[guard.stopped])],
+    }
 
 
-def _mark(session: Session) -> Kept | None:
-    return next(iter(session.kept(SPACE, LINES, limit=1)), None)
+class _Guard:
+    """`open`: the call's id -> the effect that this process began and has not heard the end of."""
 
+    def __init__(
+        self, where: LinealSessionStore | Session, effects: tuple[str, ...], keys: dict[str, Callable[..., str]], idempotent: frozenset[str]
+    ):
+        self.where, self.effects, self.keys, self.idempotent = where, effects, keys, idempotent
+        self.open: dict[str, Effect] = {}
 
-def _summary(session: Session, key: SessionKey, mark: Kept) -> SessionSummaryEntry:
-    """The summary that stands before a mark; made anew where a purge took it."""
-    data = session.kept_at([mark.seq - 1])[0].data
-    if data is None:
-        return {**fold_session_summary(None, key, _lines(session.kept(SPACE, LINES)) or []), "mtime": mark.data["at"]}
-    return {"session_id": key["session_id"], "mtime": mark.data["at"], "data": data["summary"]}
+    async def before(self, event: Any, call: str | None, context: HookContext) -> Any:
+        return await _in_thread(self._begin, event) if changes_state(event["tool_name"], event["tool_input"], self.effects) else {}
 
+    async def behind(self, event: Any, call: str | None, context: HookContext) -> Any:
+        return await _in_thread(self._end, event["tool_use_id"], *reported(event, event["tool_use_id"], NAME))
 
-# --- the host's own compactions ------------------------------------------------------------------------------------------
+    async def stopped(self, event: Any, call: str | None, context: HookContext) -> Any:
+        return await _in_thread(self._ask_transcript, event)
 
+    def _session(self, event: Any) -> Session:
+        if isinstance(self.where, Session):
+            return self.where
+        project = Path(event["transcript_path"]).parent.name
+        return self.where.session({"project_key": project, "session_id": event["session_id"]})
 
-def _is_boundary(line: dict[str, Any]) -> bool:
-    return line.get("type") == "system" and line.get("subtype") == "compact_boundary" and bool(_uuid(line))
+    def _begin(self, event: Any) -> dict[str, Any]:
+        tool, args, call = event["tool_name"], event["tool_input"], event["tool_use_id"]
+        self._ask_transcript(event)
+        key = self.keys[tool](args) if tool in self.keys else None
+        effect = self._session(event).effect(tool, args, key=key, idempotent=tool in self.idempotent, call=call)
+        try:
+            effect.__enter__()  # its end is another call of ours
+        except UnsafeEffectError as refusal:
+            return called("deny", str(refusal)).output
+        if effect.pending:
+            self.open[call] = effect
+            return {}
+        why = effect.verdict.message if effect.verdict else ""
+        return called("deny", f"not done again. {why}\nRecorded outcome: {effect.result or effect.state}").output
 
+    def _end(self, call: str, state: str, text: str) -> dict[str, Any]:
+        effect = self.open.pop(call, None)
+        told = text if len(text) <= OUTCOME_CHARS else f"{text[:OUTCOME_CHARS]}… ({len(text):,} characters)"
+        if effect and state == "done":
+            effect.settle(told)
+        elif effect and state == "no_effect":
+            effect.no_effect(told)
+        elif effect:
+            effect.__exit__(None, None, None)
+        return {}
 
-def _follow_boundary(session: Session) -> None:
-    """What the host dropped at its newest compaction leaves the view, too. Nothing where that was noted already."""
-    mark = _mark(session)
-    boundaries = session.kept(SPACE, LINES, mark.data["boundary"], 1) if mark and mark.data["boundary"] else []
-    for boundary in boundaries:
-        before = [kept.key for kept in reversed(session.kept(SPACE, LINES)) if kept.seq < boundary.seq and kept.key]
-        stay = {*preserved(boundary.data[0].get("compactMetadata"), before)}
-        gone = [turn.id for turn in session.view().turns if turn.seq < boundary.seq and turn.id.removesuffix(":text") not in stay]
-        if gone:
-            session.note_eviction(gone, "claude-code")
+    def _ask_transcript(self, event: Any) -> dict[str, Any]:
+        """What the host never reports (that the user refused a call, say) stands in its transcript, as the call's result."""
+        if self.open and Path(event["transcript_path"]).is_file():
+            for call, record in results(event["transcript_path"], NAME):
+                if call in self.open:
+                    self._end(call, outcome(record.message, call, NAME), result_text(record.message, call))
+        return {}
