@@ -28,61 +28,52 @@ def keep(session: Session, space: str, group: str, records: Sequence[Record], af
     """Append these and what they say, all or none; returns the records' seqs. See `Session.keep`."""
     _refuse_unless_records(records)
     session.log.catch_up()
+    first, said = _by_turns(records)
     seqs: list[int] = []
+    place = 0
 
-    def begin(lineage: Lineage) -> None:
-        seqs.clear()
-        if after is not None:
-            _refuse_unless_newest(session, lineage, space, group, after)
-
-    def entries(some: Sequence[Record], place: int) -> list[Entry]:
-        """The entries of these records; the first stands behind seq `place`."""
+    def entries(some: Sequence[Record]) -> list[Entry]:
+        nonlocal place
         fresh: list[Entry] = []
         for record in some:
             known = kept(session, space, group, record.key, 1) if once and record.key else []
             seqs.append(known[0].seq if known else place + len(fresh) + 1)
             if not known:
-                turns = (*record.turns, *(said.id for said in record.says))
+                turns = (*record.turns, *(one.id for one in record.says))
                 fresh.append(HostRecord(space=space, group=group, key=record.key, data=record.data, turns=turns))
-        return fresh
-
-    def alone(lineage: Lineage) -> Sequence[Entry]:
-        begin(lineage)
-        return entries(records, lineage.head)
-
-    batches = _by_turns(records)
-    if not batches:
-        session.log.write(alone)
-        return seqs
-    place = 0
-
-    def beside(lineage: Lineage, n: int, seq: int) -> Sequence[Entry]:
-        nonlocal place
-        if n == 0:
-            begin(lineage)
-            place = lineage.head
-        place = max(place, seq)  # a turn that stands already has its seq far below
-        fresh = entries(batches[n][1], place)
         place += len(fresh)
         return fresh
 
-    said = [said for said, _ in batches]
-    messages, ids, authors = [s.message for s in said], [s.id for s in said], [s.author for s in said]
-    appending.append(session, messages, ids, authors, orphans=True, beside=beside)
+    def ahead(lineage: Lineage) -> Sequence[Entry]:
+        nonlocal place
+        seqs.clear()
+        place = lineage.head
+        if after is not None:
+            _refuse_unless_newest(session, lineage, space, group, after)
+        return entries(first)
+
+    def beside(lineage: Lineage, n: int, seq: int) -> Sequence[Entry]:
+        nonlocal place
+        place = max(place, seq)  # a turn that stands already has its seq far below
+        return entries(said[n][1])
+
+    if said:
+        turns = [one for one, _ in said]
+        messages, ids, authors = [t.message for t in turns], [t.id for t in turns], [t.author for t in turns]
+        appending.append(session, messages, ids, authors, orphans=True, beside=beside, ahead=ahead)
+    else:
+        session.log.write(ahead)
     return seqs
 
 
-def _by_turns(records: Sequence[Record]) -> list[tuple[Said, list[Record]]]:
-    """Each message that is said, with the records that stand behind its turn: in the order given, those before the first one, too."""
-    batches: list[tuple[Said, list[Record]]] = []
-    waiting: list[Record] = []
+def _by_turns(records: Sequence[Record]) -> tuple[list[Record], list[tuple[Said, list[Record]]]]:
+    """The records before the first message, and each message with those that stand behind its turn: the one that says it comes last."""
+    first: list[Record] = []
+    said: list[tuple[Said, list[Record]]] = []
     for record in records:
-        batches += [(said, []) for said in record.says]
-        waiting.append(record)
-        if batches:
-            batches[-1][1].extend(waiting)
-            waiting = []
-    return batches
+        said += [(one, []) for one in record.says]
+        (said[-1][1] if said else first).append(record)
+    return first, said
 
 
 def _refuse_unless_records(records: Sequence[Record]) -> None:
