@@ -203,8 +203,9 @@ class _Guard:
         if effect.pending:
             self.open[call] = effect
             return {}
-        why = effect.verdict.message if effect.verdict else ""
-        return called("deny", f"not done again. {why}\nRecorded outcome: {effect.result or effect.state}").output
+        assert effect.verdict is not None
+        again = "Way out: use that outcome; to do it once more on purpose, make a call that says so (for a shell: with a comment)."
+        return called("deny", f"{effect.verdict.message}\nRecorded outcome: {effect.result or effect.state}\n{again}").output
 
     def _end(self, call: str, state: str, text: str) -> dict[str, Any]:
         effect = self.open.pop(call, None)
