@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,8 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 import lineal
 from lineal.adapters.claude_agent import LinealSessionStore, effect_hooks, session_key, session_name
-from lineal.engines import open_engine
-from lineal.errors import Conflict, PolicyError
+from lineal.engines import Engine, Row, open_engine
+from lineal.errors import Conflict, PolicyError, Unavailable
 from lineal.messages import text_of
 from lineal.session import Session
 from lineal.store import Store
@@ -143,16 +145,35 @@ def test_a_turn_that_says_something_else_under_the_uuid_refuses_the_batch(sessio
     assert run(sessions.load(KEY)) is None
 
 
-def test_a_store_that_cannot_write_raises_and_the_same_batch_is_taken_later() -> None:
-    """The SDK tries a batch three times; whatever it finds the first time, the lines stand once."""
-    engine = FaultyEngine(open_engine("memory:"))
+class Breaking(FaultyEngine):
+    """Refuses the next so many appends, before they are carried out or with the answer lost."""
+
+    def __init__(self, engine: Engine):
+        super().__init__(engine)
+        self.passing, self.failing, self.when = 0, 0, "before"
+
+    def append(self, session: str, expected_seq: int, rows: Sequence[Row]) -> None:
+        self.passing -= 1
+        broken = self.passing < 0 < self.failing
+        self.failing -= broken
+        if not broken or self.when == "after":
+            super().append(session, expected_seq, rows)
+        if broken:
+            raise Unavailable("append", "the disk is full", "make room")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_store_that_cannot_write_raises_and_the_same_batch_is_taken_later(when: str) -> None:
+    """R1, R2: the SDK tries a batch again; whether the first try had landed or not, each line with an id stands once."""
+    engine = Breaking(open_engine("memory:"))
     sessions = LinealSessionStore(Store(engine))
     batch: Any = [line("u1", "user", "hello"), line("a1", "assistant", [{"type": "text", "text": "hi"}], "u1")]
-    engine.fail("append", OSError("disk full"))
-    with pytest.raises(OSError, match="disk full"):
+    engine.failing, engine.when = 1, when
+    with pytest.raises(Unavailable):
         run(sessions.append(KEY, batch))
     run(sessions.append(KEY, batch))
     assert run(sessions.load(KEY)) == batch and sessions.store.verify().clean
+    assert [t.id for t in sessions.session(KEY).turns()] == ["u1", "a1"]
 
 
 # --- the session behind it -------------------------------------------------------------------------------------------
@@ -230,11 +251,11 @@ def test_what_the_host_dropped_leaves_the_view(sessions: LinealSessionStore, met
 
 def test_a_process_that_died_before_it_noted_what_was_dropped_is_made_up_for(tmp_path: Path) -> None:
     """R30: the boundary stands, the note does not; the next one to append writes it."""
-    engine = FaultyEngine(open_engine(str(tmp_path / "post.db")))
+    engine = Breaking(open_engine(str(tmp_path / "post.db")))
     dying = LinealSessionStore(Store(engine))
     run(dying.append(KEY, BEFORE))
-    engine.fail("append", OSError("the power is gone"), after=1)
-    with pytest.raises(OSError, match="the power is gone"):
+    engine.passing, engine.failing = 1, 1
+    with pytest.raises(Unavailable):
         run(dying.append(KEY, [BOUNDARY, SUMMARY]))
     sessions = LinealSessionStore(tmp_path / "post.db")
     assert len(run(sessions.load(KEY))) == 6 and len(sessions.session(KEY).view().turns) == 5
@@ -367,17 +388,20 @@ def test_an_equal_call_from_before_a_compaction_is_denied_with_its_outcome(sessi
     assert not host.denied("c4", "deliver books # once more, as was asked")
 
 
-def test_what_the_host_never_reports_is_read_in_its_transcript(sessions: LinealSessionStore, host: Host) -> None:
+@pytest.mark.parametrize("where", ["in the mirror", "in its own file"])
+def test_what_the_host_never_reports_is_read_in_its_lines(sessions: LinealSessionStore, host: Host, where: str) -> None:
     """A call that the user refused has no hook behind it; its result is a line."""
     host.tell("PreToolUse", "call-a1", "deliver books")
-    host.tell("Stop", "", "")
-    assert states(sessions.session(KEY)) == ["intended"], "there is no transcript yet"
+    assert states(sessions.session(KEY)) == ["intended"]
     refused = [{"type": "tool_result", "tool_use_id": "call-a1", "content": "The user doesn't want to proceed", "is_error": True}]
-    lines = [line("u1", "user", "deliver books"), call("a1", "deliver books", "u1"), line("u2", "user", refused, "a1")]
-    host.transcript.write_text("".join(f"{json.dumps({**one, 'sessionId': 's1'})}\n" for one in lines))
-    host.tell("Stop", "", "")
-    assert states(sessions.session(KEY)) == ["no_effect"]
-    assert not host.denied("c2", "deliver books")
+    lines: Any = [line("u1", "user", "deliver books"), call("a1", "deliver books", "u1"), line("u2", "user", refused, "a1")]
+    if where == "in the mirror":
+        run(sessions.append(KEY, lines))
+        assert states(sessions.session(KEY)) == ["no_effect"]
+    else:
+        host.transcript.write_text("".join(f"{json.dumps({**one, 'sessionId': 's1'})}\n" for one in lines))
+    assert not host.denied("c3", "deliver books")
+    assert states(sessions.session(KEY)) == ["no_effect", "intended"]
 
 
 def test_keys_are_one_effect_whoever_asks_and_in_which_session(tmp_path: Path) -> None:
@@ -498,13 +522,21 @@ class Agent:
         # Nothing of the surroundings may reach the CLI: neither another host's settings nor anyone's keys.
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "IS_SANDBOX": "1"}
         words = [sys.executable, program, json.dumps({**told, "say": say, **order})]
-        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
-        if done.returncode >= 0:
-            assert done.returncode == 0, done.stderr
-            found = json.loads(done.stdout.splitlines()[-1])
-            assert not found["wrong"]
-            return 0, found
-        return -done.returncode, {}
+        said, wrong = self.folder / "said", self.folder / "wrong"  # files: a CLI that outlives its agent would hold a pipe open
+        with said.open("w") as out, wrong.open("w") as err:
+            life = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+            try:
+                ended = life.wait(60)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(life.pid, signal.SIGKILL)  # its CLI dies with it, as with a machine
+                life.wait()
+        if ended < 0:
+            return -ended, {}
+        assert ended == 0, wrong.read_text()
+        found: dict[str, Any] = json.loads(said.read_text().splitlines()[-1])
+        assert not found["wrong"]
+        return 0, found
 
     @property
     def parcels(self) -> list[str]:
@@ -567,7 +599,7 @@ def test_a_real_call_that_the_user_refuses_has_no_effect(agent: Agent) -> None:
 
 
 @with_cli
-@pytest.mark.parametrize(("change", "flush"), [(2, "eager"), (7, "eager"), (4, "batched")])
+@pytest.mark.parametrize(("change", "flush"), [(7, "eager"), (4, "batched")])
 def test_a_real_agent_killed_where_it_changes_its_store(agent: Agent, change: int, flush: str) -> None:
     """R1, R30: what stands is whole, and the next life goes on with it."""
     ended = agent.live("Good morning.", "RUN: echo books >> parcels", change=change, when="after", flush=flush)[0]

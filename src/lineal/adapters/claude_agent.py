@@ -35,13 +35,13 @@ from lineal.adapters.claude_lines import SPACE, Transcript
 from lineal.adapters.hook_effects import OUTCOME_CHARS, reported, results
 from lineal.adapters.hook_event import EFFECTS, called
 from lineal.errors import PolicyError, Refused, UnsafeEffectError, Verdict, quoted
-from lineal.messages import result_text
+from lineal.messages import parse, result_text
 from lineal.policy import Policy
 from lineal.session import Session
 from lineal.session.effects import Effect
 from lineal.store import Store, connect
 from lineal.transcripts import changes_state, outcome
-from lineal.transcripts.claude_code import NAME
+from lineal.transcripts.claude_code import NAME, said
 
 T = TypeVar("T")
 
@@ -78,6 +78,7 @@ class LinealSessionStore(SessionStore):
         self._owned = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else connect(store)
         self.policy = policy
+        self.listeners: list[Callable[[Sequence[Any]], None]] = []  # told of lines once they are durable
         self._appended: dict[str, Transcript] = {}
 
     def close(self) -> None:
@@ -97,6 +98,8 @@ class LinealSessionStore(SessionStore):
         name = session_name(key)
         transcript = self._appended.get(name) or self._appended.setdefault(name, self._transcript(key))
         await _in_thread(transcript.append, entries)
+        for listener in self.listeners:
+            await _in_thread(listener, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Every line, in the order of the log; None for a key that was never written. Raises `Corrupt`, never gives fewer lines.
@@ -158,12 +161,13 @@ def effect_hooks(
     """
     guard = _Guard(where, tuple(effects), dict(keys or {}), frozenset(idempotent))
     changes_state("", {}, guard.effects)  # a pattern that is none is refused here, not in the middle of a run
+    if isinstance(where, LinealSessionStore):
+        where.listeners.append(guard.hear)
     behind = [HookMatcher(hooks=[guard.behind])]
     return {
         "PreToolUse": [HookMatcher(hooks=[guard.before], on_failure="block")],
         "PostToolUse": behind,
         "PostToolUseFailure": behind,
-        "Stop": [HookMatcher(hooks=[guard.stopped])],
     }
 
 
@@ -182,9 +186,6 @@ class _Guard:
     async def behind(self, event: Any, call: str | None, context: HookContext) -> Any:
         return await _in_thread(self._end, event["tool_use_id"], *reported(event, event["tool_use_id"], NAME))
 
-    async def stopped(self, event: Any, call: str | None, context: HookContext) -> Any:
-        return await _in_thread(self._ask_transcript, event)
-
     def _session(self, event: Any) -> Session:
         if isinstance(self.where, Session):
             return self.where
@@ -193,6 +194,8 @@ class _Guard:
 
     def _begin(self, event: Any) -> dict[str, Any]:
         tool, args, call = event["tool_name"], event["tool_input"], event["tool_use_id"]
+        if call in self.open:
+            return {}
         self._ask_transcript(event)
         key = self.keys[tool](args) if tool in self.keys else None
         effect = self._session(event).effect(tool, args, key=key, idempotent=tool in self.idempotent, call=call)
@@ -218,10 +221,18 @@ class _Guard:
             effect.__exit__(None, None, None)
         return {}
 
-    def _ask_transcript(self, event: Any) -> dict[str, Any]:
-        """What the host never reports (that the user refused a call, say) stands in its transcript, as the call's result."""
+    def hear(self, lines: Sequence[Any]) -> None:
+        """A host says nothing when the user refuses a call, or breaks it off; but there is always a line with its result."""
+        for message in (message for line in lines for _, message, _ in said(line)):
+            for result in parse(message).results:
+                self._hear(result.call, message)
+
+    def _ask_transcript(self, event: Any) -> None:
+        """The same, from the host's own file: it is there before the mirror, and where there is none."""
         if self.open and Path(event["transcript_path"]).is_file():
             for call, record in results(event["transcript_path"], NAME):
-                if call in self.open:
-                    self._end(call, outcome(record.message, call, NAME), result_text(record.message, call))
-        return {}
+                self._hear(call, record.message)
+
+    def _hear(self, call: str, message: dict[str, Any]) -> None:
+        if call in self.open:
+            self._end(call, outcome(message, call, NAME), result_text(message, call))
