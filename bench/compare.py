@@ -1,6 +1,7 @@
 """What was left after the same accident: in a framework's own memory, and in lineal under the same framework.
 
     python bench/compare.py [NAME ...]     # all of it, or these accidents
+    python bench/compare.py --page         # the table of docs/comparison.md
 
 Every accident is made with the real packages, on the real files they write; nothing is simulated but the model's words and
 the moment of death. Each function does one accident to one memory and says in a sentence what was there afterwards.
@@ -8,6 +9,7 @@ the moment of death. Each function does one accident to one memory and says in a
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import sys
 import tempfile
@@ -16,8 +18,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from agents.memory import OpenAIResponsesCompactionSession, SessionSettings, SQLiteSession
 from langchain.agents import create_agent
 from langchain.agents.middleware.summarization import SummarizationMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -32,6 +36,7 @@ import lineal
 from lineal.adapters.following import follow
 from lineal.adapters.langchain import LinealMiddleware
 from lineal.adapters.langgraph import LinealSaver
+from lineal.adapters.openai_agents import LinealSession
 
 POLICY = lineal.Policy(trigger=900, ceiling=1_600, target=300, floor_turns=4, summary_max_tokens=150)
 THREAD: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -271,9 +276,100 @@ def our_summary(folder: Path) -> str:
         follow(session, [message])
         session.maybe_compact()
     covered = [turn for node in session.view().summaries for turn in session.expand(node.handle)]
-    read = sum(turn.message["content"][:60] in "".join(shown) or bool(turn.message.get("tool_calls")) for turn in covered)
+    read = sum(f" covered {turn.id} by " in "".join(shown) for turn in covered)
     share = 100 * read / len(covered)
     return f"removed {len(covered)} messages, its summarizer was shown {share:.0f} % of them, and each can be read again"
+
+
+# --- the session of the OpenAI Agents SDK ------------------------------------------------------------------------------------
+
+
+class Compactor:
+    """The service that compacts, as the SDK asks it. `answer`: what it gives back."""
+
+    def __init__(self, answer: list[Any]):
+        self.responses, self.answer, self.sent = self, answer, 0
+
+    async def compact(self, **asked: Any) -> Any:
+        self.sent = len(asked["input"])
+        return SimpleNamespace(output=self.answer, usage=None)
+
+
+def chat(count: int) -> list[Any]:
+    return [{"role": "assistant" if n % 2 else "user", "content": f"item {n}"} for n in range(count)]
+
+
+async def killed_in_the_exchange(session: Any) -> str:
+    """The SDK's documented `run_compaction({"force": True})`; the process dies at the second write to the session."""
+    await session.add_items(chat(20))
+    writes = 0
+
+    def mortal(write: Callable[..., Any]) -> Callable[..., Any]:
+        async def act(*given: Any) -> Any:
+            nonlocal writes
+            writes += 1
+            if writes == 2:
+                raise Killed
+            return await write(*given)
+
+        return act
+
+    real = session.clear_session, session.add_items
+    session.clear_session, session.add_items = map(mortal, real)
+    compactor: Any = Compactor([{"type": "compaction", "encrypted_content": "b3BhcXVl"}])
+    around = OpenAIResponsesCompactionSession("s", session, client=compactor, compaction_mode="input")
+    with suppress(Killed):
+        await around.run_compaction({"force": True})
+    session.clear_session, session.add_items = real
+    shown = f"{len(await session.get_items())} items are shown to the next run"
+    return f"{shown}, and {len(session.lineal.turns())} can be read" if isinstance(session, LinealSession) else shown
+
+
+async def compacted_to_nothing(session: Any) -> str:
+    await session.add_items(chat(20))
+    compactor: Any = Compactor([])
+    await OpenAIResponsesCompactionSession("s", session, client=compactor, compaction_mode="input").run_compaction({"force": True})
+    return f"{len(await session.get_items())} of 20 items are shown, no error"
+
+
+async def our_empty_summary(session: LinealSession) -> str:
+    """lineal's own compaction, whose summarizer says nothing."""
+    await session.add_items(chat(20))
+    await session.run_compaction({"force": True})
+    return f"{len(await session.get_items())} of 20 items are shown: the summary was refused"
+
+
+async def compacted_with_a_limit(session: Any) -> str:
+    await session.add_items(chat(20))
+    compactor: Any = Compactor([{"type": "compaction", "encrypted_content": "b3BhcXVl"}])
+    await OpenAIResponsesCompactionSession("s", session, client=compactor, compaction_mode="input").run_compaction({"force": True})
+    left = len(session.lineal.turns()) - 1 if isinstance(session, LinealSession) else len(await session.get_items(10**6)) - 1
+    return f"{compactor.sent} of 20 items were sent to be compacted; of the 20, {left} can still be read"
+
+
+def our_session(folder: Path, **more: Any) -> LinealSession:
+    return LinealSession("s", lineal.connect(folder / "our.db"), summarizer=lambda request: "", policy=POLICY, **more)
+
+
+class Plain:
+    """A session of one's own, by the public protocol alone."""
+
+    session_id, session_settings = "s", None
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        return self.items[-limit:] if limit else [*self.items]
+
+    async def add_items(self, items: list[Any]) -> None:
+        self.items += items
+
+    async def pop_item(self) -> Any:
+        return self.items.pop() if self.items else None
+
+    async def clear_session(self) -> None:
+        self.items = []
 
 
 ACCIDENTS = {
@@ -303,6 +399,24 @@ ACCIDENTS = {
         lambda f: gone_back(their_agent(f)),
         lambda f: gone_back(our_agent(f)),
     ),
+    "killed exchange": Accident(
+        "OpenAI Agents SDK, a session of one's own",
+        "killed at the second write of the SDK's compaction",
+        lambda f: asyncio.run(killed_in_the_exchange(Plain())),
+        lambda f: asyncio.run(killed_in_the_exchange(our_session(f))),
+    ),
+    "nothing for a summary": Accident(
+        "OpenAI Agents SDK on SQLiteSession",
+        "the compaction gives back nothing",
+        lambda f: asyncio.run(compacted_to_nothing(SQLiteSession("s", f / "their.db"))),
+        lambda f: asyncio.run(our_empty_summary(our_session(f))),
+    ),
+    "a limit": Accident(
+        "OpenAI Agents SDK on SQLiteSession",
+        "the session shows its latest 4 items by its settings, and is compacted",
+        lambda f: asyncio.run(compacted_with_a_limit(SQLiteSession("s", f / "their.db", session_settings=SessionSettings(limit=4)))),
+        lambda f: asyncio.run(compacted_with_a_limit(our_session(f, session_settings=SessionSettings(limit=4)))),
+    ),
     "unread summary": Accident(
         "LangChain SummarizationMiddleware",
         "a long run with large tool results is compacted with the default settings",
@@ -312,13 +426,27 @@ ACCIDENTS = {
 }
 
 
+def happened(act: Callable[[Path], str]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return act(Path(folder))
+
+
+def table() -> list[str]:
+    """The rows of the page, as they come out now."""
+    return [
+        f"| `{name}` | {a.what} | {a.peer}: {happened(a.theirs)} | {happened(a.ours)} |".replace("\n", " ") for name, a in ACCIDENTS.items()
+    ]
+
+
 def main() -> None:
+    if sys.argv[1:] == ["--page"]:
+        print("\n".join(table()))
+        return
     chosen = {name: ACCIDENTS[name] for name in sys.argv[1:]} or ACCIDENTS
     for name, accident in chosen.items():
         print(f"{name}: {accident.what}")
         for whose, act in ((accident.peer, accident.theirs), ("lineal", accident.ours)):
-            with tempfile.TemporaryDirectory() as folder:
-                print(f"  {whose}: {act(Path(folder))}")
+            print(f"  {whose}: {happened(act)}")
 
 
 if __name__ == "__main__":

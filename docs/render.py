@@ -13,6 +13,7 @@ A generated part stands between `<!-- printed: NAME -->` and `<!-- end -->`. NAM
 | `engine-promises`, `entry-kinds`, `errors` | the tables of these names |
 | `commands` | every command of `lineal`, with its arguments and options |
 | `house` | every file of the package, with the first line of its docstring |
+| `findings` | every kind of finding of an audit, with its severity |
 | `schema` | the SQL of the SQLite engine |
 | `limits` | the constants of `LIMITS` below, as they are in the code |
 | `example NAME` | the file `examples/NAME.py` |
@@ -67,6 +68,13 @@ def policy(_: str) -> str:
         first = told[name].split()[0].strip('`"').replace(",", "")
         assert first == ("off" if value is None else f"{value}".removesuffix(".0")), f"{name}: told as {told[name]!r}, is {value!r}"
     return printed
+
+
+def findings(_: str) -> str:
+    from lineal.audit import KINDS
+
+    rows = [f"| `{name}` | {kind.severity} | {kind.says} |" for name, kind in KINDS.items()]
+    return "\n".join(["| kind | severity | says |", "|---|---|---|", *rows])
 
 
 def commands(_: str) -> str:
@@ -166,6 +174,7 @@ PRINTERS: dict[str, Callable[[str], str]] = {
     "entry-kinds": lambda _: table("lineal.entries"),
     "errors": lambda _: table("lineal.errors"),
     "commands": commands,
+    "findings": findings,
     "house": house,
     "schema": schema,
     "limits": limits,

@@ -6,7 +6,9 @@ import ast
 import hashlib
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,54 @@ def jsonl(*lines: Any) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
+def database(path: Path, *statements: tuple[str, tuple[Any, ...]]) -> Path:
+    file = path / "store.db"
+    with closing(sqlite3.connect(file)) as store:
+        for sql, values in statements:
+            store.execute(sql, values)
+        store.commit()
+    return file
+
+
+def graph(path: Path, *lists: list[dict[str, Any]]) -> Path:
+    """A LangGraph store in the JSON form of its serializer: each list is a checkpoint's messages."""
+    out: list[tuple[str, tuple[Any, ...]]] = [
+        ("CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)", ())
+    ]
+    for at, messages in enumerate(lists, 1):
+        value = {"channel_values": {"messages": messages}, "channel_versions": {"messages": at}}
+        row = ("t", "", f"{at:04}", f"{at - 1:04}" if at > 1 else None, "json", json.dumps(value).encode(), b'{"source": "loop"}')
+        out.append(("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row))
+    return database(path, *out)
+
+
+def lc(kind: str, id: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "id": id, "content": content, **more}
+
+
+def rows(path: Path, *items: tuple[int, dict[str, Any]]) -> Path:
+    """A session of the OpenAI Agents SDK: rows under these ids."""
+    made = "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT, message_data TEXT, created_at TIMESTAMP)"
+    out = [("INSERT INTO agent_messages VALUES (?, 's', ?, '2026-01-01 00:00:00')", (id, json.dumps(item))) for id, item in items]
+    return database(path, (made, ()), *out)
+
+
+def events(path: Path, *given: dict[str, Any]) -> Path:
+    """A Google ADK session: events of one second each."""
+    made = (
+        "CREATE TABLE events (id TEXT, app_name TEXT, user_id TEXT, session_id TEXT, invocation_id TEXT, timestamp REAL, event_data TEXT)"
+    )
+    out: list[tuple[str, tuple[Any, ...]]] = [(made, ())]
+    for at, event in enumerate(given, 1):
+        value = {"timestamp": float(at), "author": "agent", "invocation_id": "i1", **event}
+        out.append(("INSERT INTO events VALUES (?, 'a', 'u', 's', 'i1', ?, ?)", (f"e{at}", value["timestamp"], json.dumps(value))))
+    return database(path, *out)
+
+
+def part(**given: Any) -> dict[str, Any]:
+    return {"content": {"role": "model", "parts": [given]}}
+
+
 # --- a story for each kind of finding --------------------------------------------------------------------------------
 
 GO = chat("user", "go")
@@ -137,6 +187,27 @@ STORIES: dict[str, tuple[Callable[[Path], Path], int]] = {  # kind -> the file, 
         lambda p: saved(p, Claude().asks("go").calls("c1", PUSH).gets("c1").compacts().calls("c2", PUSH).gets("c2").lines),
         6,
     ),
+    "effect_rolled_back": (
+        lambda p: events(
+            p,
+            {**part(text="Send it."), "author": "user"},
+            part(function_call={"id": "c1", "name": "send_mail", "args": {"to": "a"}}),
+            part(function_response={"id": "c1", "name": "send_mail", "response": {"result": "sent"}}),
+            {"actions": {"rewind_before_invocation_id": "i1"}},
+        ),
+        4,
+    ),
+    "rolled_back": (lambda p: events(p, part(text="Hello."), {"actions": {"rewind_before_invocation_id": "i1"}}), 2),
+    "rows_deleted": (lambda p: rows(p, (1, item("user", "hi")), (5, item("assistant", "Hello."))), 5),
+    "unread_by_default": (
+        lambda p: graph(
+            p,
+            [lc("human", "m1", "a " * 9_000), lc("ai", "m2", "b " * 9_000), lc("human", "m3", "Go on.")],
+            [lc("human", "s1", "So far.", additional_kwargs={"lc_source": "summarization"}), lc("human", "m3", "Go on.")],
+        ),
+        2,
+    ),
+    "written_over": (lambda p: graph(p, [lc("human", "m1", "Port 8443.")], [lc("human", "m1", "[gone]")]), 2),
     "effect_covered": (lambda p: saved(p, Claude().asks("go").calls("c1", PUSH).compacts().lines), 3),
     "no_summary": (lambda p: saved(p, Claude().asks("go").says("Done.").compacts(None).lines), 3),
     "unread_removal": (

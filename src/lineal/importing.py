@@ -11,7 +11,7 @@ been. All of it is seen, not guarded: `guarded=False`, so a rollback over it mus
 | such a call with no result by the end | effect settled as *unknown* |
 | a result whose call stands nowhere before it | a late turn; reported |
 | something that cannot be read | annotation `x.quarantine` with its bytes; reported |
-| a compaction or an eviction of the host | annotation `x.host_compaction`; reported |
+| a compaction, an eviction or a rollback of the host | annotation `x.host_compaction`; reported |
 
 A second import of the same file adds nothing; one of a file that has grown adds what is new, late results of open calls too.
 """
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 BATCH = 200  # messages in one transaction
 BATCH_COMPACTING = 50  # the same while compacting: the view may pass its trigger by so many messages
 OUTCOME_CHARS = 2_000  # of a result's text are kept in the ledger; the whole of it is in its turn
+_VIEW = ("replacement_history", "view_ids", "standing")
 QUARANTINE, HOST_COMPACTION = "x.quarantine", "x.host_compaction"
 
 
@@ -47,7 +48,7 @@ class Imported:
     """What an import did. `turns` and `effects` were added; `already_there` counts turns that stood before.
 
     `unknown_effects`: keys of effects of this transcript with an unknown outcome now. `quarantined`: (line, why) of each
-    damage. `boundaries`: (line, "compaction" or "eviction") where the host itself dropped history. `skipped`: lines no
+    damage. `boundaries`: (line, "compaction", "eviction" or "rollback") where the host itself dropped history. `skipped`: lines no
     model saw, by type. `orphans`: (line, call id) of results without a call. `compacted`: what was compacted on the way.
     """
 
@@ -274,8 +275,8 @@ def _quarantine(damage: Damage) -> bytes:
 
 
 def _host_compaction(boundary: Boundary) -> bytes:
-    """The boundary without a copy of the whole new view, which some hosts write beside it."""
-    detail = {name: value for name, value in boundary.detail.items() if name != "replacement_history"}
+    """The boundary without the whole new view, which some hosts write beside it."""
+    detail = {name: value for name, value in boundary.detail.items() if name not in _VIEW}
     return codec.to_json(
         {
             "v": codec.FORMAT,

@@ -26,7 +26,7 @@ COPIED = ("src", "tests", "docs", "examples", "bench", "pyproject.toml", "README
 # Not asked: whether the house is tidy, whether docs are fresh, what proves the kit itself, and whole programs.
 LEFT_OUT = (
     "tests/mutations", "tests/test_tidy.py", "tests/test_docs.py", "tests/test_demo.py", "tests/testing", "tests/fuzz", "tests/formats",
-    "tests/test_formal.py", "tests/cli/test_process.py", "tests/transcripts", "tests/summarizers", "tests/test_audit.py",
+    "tests/test_formal.py", "tests/cli/test_process.py", "tests/transcripts", "tests/summarizers", "tests/test_audit.py", "tests/audit",
     "tests/stories/test_kill_at_every_call.py", "tests/stories/test_model.py", "tests/stories/test_histories.py",
 )  # fmt: skip
 ORDER = "tests/rules/test_order.py"  # looks at rows that decide in none of its cases, too

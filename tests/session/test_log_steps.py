@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from lineal.session import Session
 from lineal.session.states import pack, unpack
 from lineal.store import Store
 from lineal.testing.faults import FaultyEngine
+from lineal.testing.lasting import Lasting
 
 SMALL = Policy(trigger=1_500, ceiling=2_500, target=600, floor_turns=4, summary_max_tokens=200)
 
@@ -174,3 +176,45 @@ def test_a_row_of_another_kind_than_its_entry_is_refused(session: Session, fill:
     assert codec.kind_of(codec.read(row, "agent")) == row.kind == "turn"
     with pytest.raises(Corrupt, match="misfit"):
         codec.read(replace(row, kind="pinned"), "agent")
+
+
+# --- opening: what is believed of a state and of an anchor -----------------------------------------------------------------
+
+
+def test_the_anchor_does_not_lead_where_a_write_failed(tmp_path: Path, say: Any) -> None:
+    """R60: a head that was never written would be a cut tail at the next open."""
+    inner = Lasting()
+    engine = FaultyEngine(inner)
+    session = Store(engine, anchor=tmp_path / "anchor.json").session("agent", SMALL)
+    session.append(say.user(1))
+    engine.fail_at(len(engine.calls) + 1)
+    with pytest.raises(Unavailable):
+        session.append(say.user(2))
+    again = Store(inner, anchor=tmp_path / "anchor.json").session("agent", SMALL)
+    assert again.status().head == 1 and again.verify().clean
+
+
+def test_a_log_that_ends_before_its_newest_state_is_a_cut_tail(say: Any, brief: Any) -> None:
+    """R60: a state is only ever kept for what was acknowledged, so it stands for an anchor."""
+    engine, session = stored(say, brief)
+    session.log.keep_state()
+    rows = engine._logs["agent"].rows
+    del rows[6], rows[5]
+    with pytest.raises(Corrupt, match="cut tail"):
+        Store(engine).session("agent", SMALL, brief)
+
+
+def test_a_state_that_stands_in_another_chain_is_passed_over(say: Any, brief: Any) -> None:
+    """R59: its own digest is right, its session and seq are; it says of the log what the log does not say."""
+    engine, session = stored(say, brief)
+    forged = msgspec.structs.replace(session.log.lineage, digest="ab" * 32, items=())
+    engine.put_state("agent", forged.head, pack(forged))
+    assert len(Store(engine).session("agent", SMALL, brief).messages()) == 6
+
+
+def test_behind_a_spill_the_next_open_folds_nothing(say: Any, brief: Any) -> None:
+    """R58: like a compaction, a spill leaves a state behind it."""
+    engine, session = stored(say, brief)
+    session.spill(["t0", "t1"])
+    newest = engine.state("agent")
+    assert newest is not None and newest[0] == session.status().head

@@ -1,6 +1,7 @@
 """What did that history lose? An audit of a foreign agent's log, with nothing adopted and nothing written.
 
-`audit` reads one transcript (Claude Code, Codex, pi, chat messages) through `lineal.transcripts` and says, worst first:
+`audit` reads one transcript (Claude Code, Codex, pi, chat messages) or one store of an agent framework (LangGraph in SQLite or
+PostgreSQL, OpenAI Agents, Google ADK) through `lineal.transcripts` and says, worst first:
 what each compaction took out of the view, who was shown it before, and which exact values, constraints and decisions
 are gone; which calls were open, parted from their results, or made twice, and with what outcomes; and what is missing
 or damaged in the file itself. A new source needs no more than a reader that yields records, boundaries and damage.
@@ -38,7 +39,7 @@ from lineal.audit.page import render_html
 from lineal.audit.repeats import across, repeats
 from lineal.audit.report import render_text, to_json
 from lineal.errors import PolicyError, Unavailable
-from lineal.transcripts import Item, detect, read_all
+from lineal.transcripts import ENDS, Item, detect, is_url, place, read_all, shown
 from lineal.transcripts.openai_chat import no_conversation
 
 __all__ = [
@@ -61,7 +62,7 @@ __all__ = [
     "render_text",
     "to_json",
 ]
-_NAMES = (".jsonl", ".json")
+_NAMES = (".jsonl", ".json", *ENDS)
 _WRITTEN_TWICE = "record written a second time"
 
 
@@ -93,15 +94,16 @@ def examine(items: Iterable[Item], format: str, changes_state: Sequence[str] = D
 def audit(
     path: str | os.PathLike[str], format: str | None = None, changes_state: Sequence[str] = DEFAULT, conversation: int | None = None
 ) -> Audit:
-    """The audit of one file; of one conversation in it where `conversation` (from 0) says so, else of all.
+    """The audit of one file, or of the store at a PostgreSQL address; of one conversation in it where `conversation`
+    (from 0) says so, else of all.
 
     Raises `PolicyError` for a format or a conversation that is not known, `Unavailable` for a file that cannot be read.
     """
-    source = Path(path)
-    name = format if format is not None else detect(source)
+    source, address = Path(shown(path)), shown(path) if is_url(path) else ""
+    name = format if format is not None else detect(path)
     tally: Counter[str] = Counter()
     done, there = [], 0
-    for chat, items in read_all(source, name, tally):
+    for chat, items in read_all(path, name, tally):
         if conversation in (None, there):
             done.append(examine(items, name, changes_state, "" if chat == source.stem else chat))
         there += 1
@@ -120,20 +122,22 @@ def audit(
         worst_first(findings),
         tuple(a for e in done for a in e.compactions),
         len(done),
+        place=place(name),
+        address=address,
     )
 
 
 def audit_paths(paths: Iterable[str | os.PathLike[str]], format: str | None = None, changes_state: Sequence[str] = DEFAULT) -> list[Audit]:
-    """An audit of each file, and of each `.jsonl` and `.json` under each directory, in order of name.
+    """An audit of each file and address, and of each `.jsonl`, `.json` and SQLite file under each directory, in order of name.
 
     A file that is no transcript comes out too, with the reason in `skipped`. Raises `Unavailable` for a path that is not
     there, `PolicyError` for a format or a pattern that cannot be meant.
     """
-    files = (file for path in paths for file in _files(Path(path)))
-    return [_one(file, format, changes_state) if isinstance(file, Path) else file for file in files]
+    files = (file for path in paths for file in ([path] if is_url(path) else _files(Path(path))))
+    return [file if isinstance(file, Audit) else _one(file, format, changes_state) for file in files]
 
 
-def _one(path: Path, format: str | None, changes_state: Sequence[str]) -> Audit:
+def _one(path: str | os.PathLike[str], format: str | None, changes_state: Sequence[str]) -> Audit:
     try:
         name = format if format is not None else detect(path)
     except PolicyError as e:
@@ -146,8 +150,8 @@ def _one(path: Path, format: str | None, changes_state: Sequence[str]) -> Audit:
         return _skipped(path, str(e))
 
 
-def _skipped(path: Path, why: str) -> Audit:
-    return Audit(path, "", 0, 0, (), (), 0, why)
+def _skipped(path: str | os.PathLike[str], why: str) -> Audit:
+    return Audit(Path(shown(path)), "", 0, 0, (), (), 0, why, address=shown(path) if is_url(path) else "")
 
 
 def _files(path: Path) -> Iterator[Path | Audit]:

@@ -8,6 +8,7 @@ What stays, and who was shown the rest, is each host's own way:
 | Claude Code, microcompact | all but the results of the calls that it names | nothing: there is no summary |
 | Codex | what `replacement_history` repeats; without one, the user's messages | the whole view |
 | pi | the entries from `firstKeptEntryIndex` on | the last summary, and of what leaves the entries after the last compaction |
+| LangGraph, Google ADK, OpenAI Agents | what the store says the new view is | all of it, but for what the store shows otherwise |
 
 So in pi the tail that one compaction kept leaves the view at the next one, and no summary was ever written from it.
 
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineal.anchors import KINDS, extract
-from lineal.audit.findings import CompactionAudit, Survival, Value
+from lineal.audit.findings import CallSeen, CompactionAudit, Survival, Value
 from lineal.audit.history import History, Said, tokens_of
 from lineal.entries import Anchor, Turn
 from lineal.messages import result_text, text_of
@@ -40,14 +41,21 @@ Gone = dict[int, int]  # seq of a record -> number of the boundary at which it, 
 
 @dataclass
 class _View:
-    """What the model is shown: `said` without the results of `cleared` calls. `carried`: values of turns that left, still standing."""
+    """What the model is shown: `summaries`, and `said` without the results of `cleared` calls and with the words that replaced others.
+
+    `carried`: values of turns that left, still standing.
+    """
 
     said: list[Said] = field(default_factory=list)
     cleared: set[str] = field(default_factory=set)
     carried: tuple[Anchor, ...] = ()
+    summaries: list[str] = field(default_factory=list)
+    replaced: dict[int, str] = field(default_factory=dict)
     compacted_at: int = 0  # line of the last compaction
 
     def text(self, said: Said) -> str:
+        if said.seq in self.replaced:
+            return self.replaced[said.seq]
         if not self.cleared.intersection(r.call for r in said.results):
             return said.text
         return "\n".join(result_text(said.message, r.call) for r in said.results if r.call not in self.cleared)
@@ -72,7 +80,7 @@ def replay(history: History, conversation: str = "") -> tuple[tuple[CompactionAu
     for number, (until, boundary) in enumerate(history.boundaries, 1):
         view.said += history.said[taken:until]
         taken = until
-        left = _evict(view, boundary) if boundary.kind == "eviction" else _compact(view, boundary, history.format)
+        left = _evict(view, boundary) if boundary.kind == "eviction" else _compact(view, boundary, history, taken)
         values = _values(view.carried, left.left)
         after = plain(left.after)
         lost = [a for a in values if not stands(a, after)]
@@ -82,27 +90,36 @@ def replay(history: History, conversation: str = "") -> tuple[tuple[CompactionAu
     return tuple(out), gone
 
 
-def _compact(view: _View, boundary: Boundary, format: str) -> _Left:
-    stays = _stays(view, boundary, format)
+def _compact(view: _View, boundary: Boundary, history: History, until: int) -> _Left:
+    """A compaction, or a rollback: that one may bring back what had left."""
+    past = history.said[:until] if "view_ids" in boundary.detail else view.said
+    stays = _stays(past, boundary, history.format)
     covered = [s for s in view.said if s.seq not in stays]
-    kept = tuple(s for s in view.said if s.seq in stays)
-    unseen = tuple((s, s.tokens) for s in covered if format == "pi" and s.line < view.compacted_at)
+    kept = tuple(s for s in past if s.seq in stays)
+    never = set(listed(boundary, "unseen_ids"))
+    unread = [s for s in covered if s.id in never or (history.format == "pi" and s.line < view.compacted_at)]
     new = [text_of(item) for item in listed(boundary, "replacement_history")]
-    after = "\n".join([boundary.summary or "", *new, *(view.text(s) for s in kept)])
-    return _Left(tuple((s, view.text(s)) for s in covered), sum(s.tokens for s in covered), kept, unseen, after)
+    view.summaries = [boundary.summary or "", *(text for text in listed(boundary, "standing") if isinstance(text, str))]
+    after = "\n".join([*view.summaries, *new, *(view.text(s) for s in kept)])
+    return _Left(
+        tuple((s, view.text(s)) for s in covered), sum(s.tokens for s in covered), kept, tuple((s, s.tokens) for s in unread), after
+    )
 
 
-def _stays(view: _View, boundary: Boundary, format: str) -> set[int]:
+def _stays(past: Sequence[Said], boundary: Boundary, format: str) -> set[int]:
     detail = boundary.detail
+    if "view_ids" in detail:
+        ids = set(listed(boundary, "view_ids"))
+        return {s.seq for s in past if s.id in ids}
     if "replacement_history" in detail:
         again = {_words(item, text_of(item)) for item in listed(boundary, "replacement_history")}
-        return {s.seq for s in view.said if _words(s.message, s.text) in again}
+        return {s.seq for s in past if _words(s.message, s.text) in again}
     if "kept_from_line" in detail:
-        return {s.seq for s in view.said if s.line >= detail["kept_from_line"]}
+        return {s.seq for s in past if s.line >= detail["kept_from_line"]}
     if format == "codex":
-        return {s.seq for s in view.said if s.author == "user"}
-    ids = listed(boundary, "kept_ids")
-    return {s.seq for s in view.said if s.id in ids}
+        return {s.seq for s in past if s.author == "user"}
+    ids = set(listed(boundary, "kept_ids"))
+    return {s.seq for s in past if s.id in ids}
 
 
 def listed(boundary: Boundary, name: str) -> list[Any]:
@@ -117,15 +134,21 @@ def _words(message: Any, text: str) -> tuple[str, str]:
 
 def _evict(view: _View, boundary: Boundary) -> _Left:
     named = {id for id in listed(boundary, "tool_ids") if isinstance(id, str)} - view.cleared
-    left = []
+    over = boundary.detail.get("replaced")
+    over = over if isinstance(over, dict) else {}
+    left, new = [], {}
     for s in view.said:
         if texts := [result_text(s.message, r.call) for r in s.results if r.call in named]:
             left.append((s, "\n".join(texts)))
+        elif s.id in over:
+            left.append((s, view.text(s)))
+            new[s.seq] = str(over[s.id])
     view.cleared |= named
+    view.replaced |= new
     touched = {s.seq for s, _ in left}
     kept = tuple(s for s in view.said if s.seq not in touched)
     unseen = tuple((s, tokens_of(text)) for s, text in left)
-    return _Left(tuple(left), sum(n for _, n in unseen), kept, unseen, "\n".join(map(view.text, view.said)))
+    return _Left(tuple(left), sum(n for _, n in unseen), kept, unseen, "\n".join([*view.summaries, *map(view.text, view.said)]))
 
 
 def _account(
@@ -137,6 +160,8 @@ def _account(
     calls = [] if boundary.kind == "eviction" else [c for c in history.calls if c.seq in covered]
     unseen = sum(n for _, n in left.unseen)
     before = boundary.detail.get("tokens_before")
+    went_back, default = boundary.kind == "rollback", set(listed(boundary, "default_unseen_ids"))
+    deleted = boundary.detail.get("rows_deleted")
     return CompactionAudit(
         line=boundary.line,
         kind=boundary.kind,
@@ -150,15 +175,25 @@ def _account(
         kept=len(left.kept),
         kept_tokens=sum(s.tokens for s in left.kept),
         summary_tokens=None if boundary.summary is None else tokens_of(boundary.summary),
-        seen=1 - unseen / left.tokens if left.tokens else None,
+        seen=1 - unseen / left.tokens if left.tokens and not went_back else None,
         unseen=len(left.unseen),
         unseen_lines=_span(s for s, _ in left.unseen),
         unseen_tokens=unseen,
-        survival=_survival(values, lost),
-        lost=tuple(Value(a.kind, a.value, a.author, history.said[a.seq - 1].line) for a in lost),
+        survival=() if went_back else _survival(values, lost),
+        lost=() if went_back else tuple(Value(a.kind, a.value, a.author, history.said[a.seq - 1].line) for a in lost),
         open_calls=tuple(c for c in calls if c.result_seq is None or c.result_seq > until),
         parted=tuple(c for c in calls if c.result_seq is not None and (c.result_seq in kept or c.result_seq > until)),
+        undone=tuple(c for c in _undone(boundary, history) if c.changes_state and c.may_have_happened and c.result_seq is not None),
+        unseen_by_default=sum(s.tokens for s, _ in left.left if s.id in default) / left.tokens if left.tokens else 0.0,
+        rows_deleted=deleted if isinstance(deleted, int) else 0,
+        id=str(boundary.detail.get("id", "")),
     )
+
+
+def _undone(boundary: Boundary, history: History) -> list[CallSeen]:
+    """The calls that going back left behind, also those that had left the view before."""
+    ids = set(listed(boundary, "undone_ids"))
+    return [c for c in history.calls if history.said[c.seq - 1].id in ids]
 
 
 def _go_on(view: _View, boundary: Boundary, left: _Left, history: History, number: int, gone: Gone) -> None:
@@ -166,11 +201,13 @@ def _go_on(view: _View, boundary: Boundary, left: _Left, history: History, numbe
     covered = {s.seq for s, _ in left.left}
     if boundary.kind == "eviction":
         for call in history.calls:
-            if call.result_seq in covered and call.id in view.cleared:
+            if call.result_seq in covered and (call.id in view.cleared or call.result_seq in view.replaced):
                 gone.setdefault(call.seq, number)
         return
     for seq in covered:
         gone.setdefault(seq, number)
+    for said in left.kept if boundary.kind == "rollback" else ():
+        gone.pop(said.seq, None)  # going back brought it back
     view.said, view.compacted_at = list(left.kept), boundary.line
 
 

@@ -28,6 +28,7 @@ KINDS: dict[str, Kind] = {
     "effect_in_flight": Kind("high", "the log ends inside a call that changes the world: whoever goes on from here may send it again"),
     "effect_doubled": Kind("high", "the same state-changing call took effect twice, and nothing that changes state stands between"),
     "effect_repeated_blind": Kind("high", "a state-changing call was repeated after its first run had left the view"),
+    "effect_rolled_back": Kind("high", "somebody went back over a state-changing call: it took effect, and the view no longer says so"),
     "effect_covered": Kind("high", "a state-changing call had no result yet when a compaction took it out of the view"),
     "no_summary": Kind("high", "turns left the view and nothing was put in their place"),
     "unread_removal": Kind("high", "turns left the view for a summary whose writer was never shown them"),
@@ -35,6 +36,9 @@ KINDS: dict[str, Kind] = {
     "lost_constraint": Kind("high", "a constraint of the user no longer stands in the view word for word"),
     "lost_commit": Kind("high", "the SHA of a commit that git reported, or that the user named, no longer stands in the view"),
     "lost_record": Kind("medium", "a record must have stood there, because another one refers to it"),
+    "rows_deleted": Kind("medium", "rows were deleted from the store: what they said stands nowhere"),
+    "unread_by_default": Kind("medium", "by the host's default setting, the writer of a summary was shown only the end of what left"),
+    "rolled_back": Kind("medium", "somebody went back to an older state: turns left the view"),
     "torn_tail": Kind("medium", "the last record is cut off"),
     "no_message": Kind("medium", "a record that is no message was left out"),
     "branch": Kind("medium", "an entry does not follow the one before it: branches stand mixed in one file"),
@@ -51,6 +55,7 @@ KINDS: dict[str, Kind] = {
     "call_id_reused": Kind("low", "a call id names more than one call: it is no key for a ledger"),
     "lost_detail": Kind("low", "paths, numbers, decisions, failed approaches or open tasks no longer stand in the view word for word"),
     "results_cleared": Kind("low", "tool results were cleared from the view, and nobody summarised them"),
+    "written_over": Kind("low", "messages were written over in place, and stand in the view with other words"),
     "summary_unreadable": Kind("low", "the summary is encrypted: what it keeps cannot be checked"),
     "begins_midway": Kind("low", "the log begins in the middle of a history"),
     "glued": Kind("low", "several records stand on one line: nothing is lost, and other readers may trip"),
@@ -60,7 +65,10 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """`line` counts from 1 (in a JSON list: index + 1); 0 is the file as a whole. `detail` holds JSON values only."""
+    """`line` counts from 1, what `Audit.place` names (in a JSON list: index + 1); 0 is the file as a whole.
+
+    `detail` holds JSON values only.
+    """
 
     severity: Severity
     kind: str
@@ -146,10 +154,12 @@ class CompactionAudit:
     `host_tokens` is the view as the host counted it. `covered` turns left; `kept` stayed verbatim. `seen` is the share
     of the removed tokens that whoever wrote the summary can have been shown (None: nothing left). `summary_tokens` is
     None where there is no summary that can be read. `open_calls` left without a result; `parted` left without theirs.
+    `undone`: state-changing calls that a rollback left behind, though they took effect or may have. `unseen_by_default`: the
+    share of the removed tokens that was not shown if the host ran with its default settings (0 where that says nothing).
     """
 
     line: int
-    kind: Literal["compaction", "eviction"]
+    kind: Literal["compaction", "eviction", "rollback"]
     number: int
     conversation: str
     trigger: str
@@ -169,11 +179,19 @@ class CompactionAudit:
     open_calls: tuple[CallSeen, ...] = ()
     parted: tuple[CallSeen, ...] = ()
     repeated: tuple[Repeat, ...] = ()
+    undone: tuple[CallSeen, ...] = ()
+    unseen_by_default: float = 0.0
+    rows_deleted: int = 0
+    id: str = ""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """One file. `tokens` estimates all that its records show (UTF-8 bytes / 3). `skipped` says why it was not read."""
+    """One file, or one store by its address (without a password). `skipped` says why it was not read.
+
+    `tokens` estimates all that its records show (UTF-8 bytes / 3). `place` is what a line number counts: lines, or a
+    store's checkpoints, rows, events.
+    """
 
     path: Path
     format: str
@@ -183,6 +201,12 @@ class Audit:
     compactions: tuple[CompactionAudit, ...]
     conversations: int = 1
     skipped: str = ""
+    place: str = "line"
+    address: str = ""
+
+    @property
+    def named(self) -> str:
+        return self.address or str(self.path)
 
     def count(self, severity: Severity) -> int:
         return sum(f.severity == severity for f in self.findings)

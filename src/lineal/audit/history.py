@@ -13,7 +13,7 @@ from lineal.entries import Call, Result
 from lineal.messages import arguments_of, parse, result_text, text_of
 from lineal.messages.blocks import compact
 from lineal.tokens import BytesCounter, measure
-from lineal.transcripts import Boundary, Damage, Item, Record, outcome
+from lineal.transcripts import Boundary, Damage, Item, Record, outcome, place
 from lineal.transcripts.effects import changing
 
 SHOWN = 160  # characters of a call's arguments or of its result
@@ -77,6 +77,11 @@ class History:
     calls: tuple[CallSeen, ...]
     orphans: tuple[tuple[Said, str], ...]
 
+    @property
+    def place(self) -> str:
+        """What a line number counts."""
+        return place(self.format)
+
 
 def history(items: Iterable[Item], format: str, patterns: Sequence[str] = DEFAULT) -> History:
     said: list[Said] = []
@@ -115,8 +120,13 @@ def shown(text: str, size: int = SHOWN) -> str:
 
 
 def _paired(said: Iterable[Said], format: str, patterns: Sequence[str]) -> tuple[tuple[CallSeen, ...], tuple[tuple[Said, str], ...]]:
-    """Every call with its final result. A result answers the newest call of its id: models reuse ids."""
+    """Every call with its final result. A result answers the newest call of its id: models reuse ids.
+
+    A message that was written over (its record has the same id and `~`) takes its open calls with it.
+    """
     calls: list[CallSeen] = []
+    over: set[int] = set()
+    ids: dict[int, str | None] = {}
     newest: dict[str, int] = {}
     orphans: list[tuple[Said, str]] = []
     for s in said:
@@ -126,10 +136,14 @@ def _paired(said: Iterable[Said], format: str, patterns: Sequence[str]) -> tuple
                 orphans.append((s, result.call))
             elif result.final:
                 calls[at] = _answered(calls[at], s, format)
+        ids[s.seq] = s.id
         for call in s.calls:
+            at = newest.get(call.id)
+            if at is not None and calls[at].result_seq is None and s.id == f"{ids[calls[at].seq]}~":
+                over.add(at)
             newest[call.id] = len(calls)
             calls.append(_call(s, call, patterns))
-    return tuple(calls), tuple(orphans)
+    return tuple(call for at, call in enumerate(calls) if at not in over), tuple(orphans)
 
 
 def _call(said: Said, call: Call, patterns: Sequence[str]) -> CallSeen:

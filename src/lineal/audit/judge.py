@@ -21,9 +21,13 @@ _DAMAGE = (  # what the reader says -> the finding's kind; first match wins; "" 
     (r"lost (call|result):", ""),
     (r"lost record:", "lost_record"),
     (r"a branch:", "branch"),
+    (r"deleted rows:", "rows_deleted"),
     (r"torn tail", "torn_tail"),
     (r".* records on one line", "glued"),
-    (r"no (chat )?message|no record of this format|not an object|an? \w+ (line|message) (without|that is not whole)", "no_message"),
+    (
+        r"no (chat )?message|no record of this format|not an object|an? \w+ (line|message) (without|that is not whole)|no event",
+        "no_message",
+    ),
     (r"a message without|an? \w+ without a call_id", "no_message"),
 )
 
@@ -48,7 +52,8 @@ def _damage(history: History) -> Iterator[Finding]:
         if kind := damage_kind(damage, before):
             where = f" at byte {damage.offset:,}" if damage.offset != NOWHERE else ""
             size = f"; {len(damage.raw):,} bytes{where}" if damage.raw and kind != "glued" else ""
-            text = f"Line {damage.line}: {shown(damage.why, 300)}{size}."
+            at = f"{history.place.capitalize()} {damage.line}" if damage.line or history.place == "line" else "The file"
+            text = f"{at}: {shown(damage.why, 300)}{size}."
             yield found(kind, damage.line, text, bytes=len(damage.raw), offset=damage.offset)
 
 
@@ -68,13 +73,16 @@ def _unanswered(history: History, accounts: Sequence[CompactionAudit]) -> Iterat
             quiet.append(call)
         elif in_flight(call, history.said):
             text = (
-                f"Checkpoint taken with an effect in flight: the log ends while {call.named} runs (line {call.line}), and no result stands."
+                f"Checkpoint taken with an effect in flight: the log ends while {call.named} runs ({history.place} {call.line}), "
+                "and no result stands."
             )
             yield found("effect_in_flight", call.line, text, call=call_data(call))
         else:
-            yield found("effect_unanswered", call.line, f"{call.named} (line {call.line}) never got a result.", call=call_data(call))
+            yield found(
+                "effect_unanswered", call.line, f"{call.named} ({history.place} {call.line}) never got a result.", call=call_data(call)
+            )
     if quiet:
-        text = f"No result stands for {_number(quiet, 'call')}: {_some(quiet, _place)}."
+        text = f"No result stands for {_number(quiet, 'call')}: {_some(quiet, _placed(history.place))}."
         yield found("call_unanswered", quiet[0].line, text, calls=[call_data(c) for c in quiet])
 
 
@@ -90,56 +98,85 @@ def in_flight(call: CallSeen, said: Sequence[Said]) -> bool:
 
 def _orphans(history: History) -> Iterator[Finding]:
     if orphans := history.orphans:
-        text = f"No call stands before {_number(orphans, 'result')}: {_some(orphans, lambda o: f'{o[1]} (line {o[0].line})')}."
+        text = f"No call stands before {_number(orphans, 'result')}: {_some(orphans, lambda o: f'{o[1]} ({history.place} {o[0].line})')}."
         yield found("orphan_result", orphans[0][0].line, text, results=[{"call": id, "line": s.line} for s, id in orphans])
 
 
 # --- boundaries ------------------------------------------------------------------------------------------------------
 
+_ENCRYPTED = ("codex", "openai_agents")  # whose summaries only their provider can read
+
 
 def _boundary(account: CompactionAudit, history: History) -> Iterator[Finding]:
+    word, at = history.place, f"{history.place} {account.line}"
     if account.kind == "eviction":
         yield _cleared(account, history)
-    elif account.summary_tokens is None and history.format == "codex":
-        yield _unreadable(account)
+    elif account.kind == "rollback":
+        yield _went_back(account, history)
+    elif account.summary_tokens is None and history.format in _ENCRYPTED:
+        if account.covered:
+            yield _unreadable(account, at)
     elif account.summary_tokens is None and account.covered:
-        text = f"{_turns(account)} left the view at line {account.line}, and no summary stands in their place."
+        text = f"{_turns(account)} left the view at {at}, and no summary stands in their place."
         yield found("no_summary", account.line, text, boundary=account.number)
     if account.kind == "compaction" and account.unseen and account.unseen_lines:
-        yield _unread(account)
+        yield _unread(account, history)
+    elif account.unseen_by_default and account.summary_tokens is not None:
+        text = (
+            f"LangChain's middleware shows the writer of a summary only the last tokens of what leaves, 4,000 unless it was set otherwise: "
+            f"at {at} it was shown {100 * (1 - account.unseen_by_default):.0f} % of {account.covered_tokens:,} tokens then."
+        )
+        yield found("unread_by_default", account.line, text, boundary=account.number, share=account.unseen_by_default)
     if account.kind == "eviction" or account.summary_tokens is not None:
-        yield from _lost(account)
+        yield from _lost(account, word)
     for kind, changes in (("effect_covered", True), ("call_covered", False)):
         if calls := [c for c in account.open_calls if c.changes_state is changes]:
-            text = f"The compaction at line {account.line} covered {_number(calls, 'call')} without a result: {_some(calls, _place)}."
+            text = f"The {account.kind} at {at} covered {_number(calls, 'call')} without a result: {_some(calls, _placed(word))}."
             yield found(kind, account.line, text, boundary=account.number, calls=[call_data(c) for c in calls])
     if calls := list(account.parted):
-        text = f"The compaction at line {account.line} parted {_number(calls, 'result')} from the call: {_some(calls, _place)}."
+        text = f"The {account.kind} at {at} parted {_number(calls, 'result')} from the call: {_some(calls, _placed(word))}."
         yield found("result_parted", account.line, text, boundary=account.number, calls=[call_data(c) for c in calls])
 
 
+def _went_back(account: CompactionAudit, history: History) -> Finding:
+    where = f"{history.place} {account.line} ({account.trigger})" if account.trigger else f"{history.place} {account.line}"
+    if calls := account.undone:
+        text = (
+            f"Going back at {where} left {_number(calls, 'call')} behind that changed the world and did happen, or may have happened: "
+            f"{_some(calls, _placed(history.place))}."
+        )
+        return found("effect_rolled_back", account.line, text, boundary=account.number, calls=[call_data(c) for c in calls])
+    text = f"Somebody went back at {where}: {_turns(account)} left the view."
+    return found("rolled_back", account.line, text, boundary=account.number)
+
+
 def _cleared(account: CompactionAudit, history: History) -> Finding:
-    named = len(listed(history.boundaries[account.number - 1][1], "tool_ids"))
-    text = f"Results of {named} calls were cleared from the view at line {account.line}, and nobody summarised them: {_turns(account)}."
+    boundary, at = history.boundaries[account.number - 1][1], f"{history.place} {account.line}"
+    if "replaced" in boundary.detail:
+        text = f"Written over in place at {at}, so that their words left the view: {_turns(account)}."
+        return found("written_over", account.line, text, boundary=account.number, tokens=account.covered_tokens)
+    named = len(listed(boundary, "tool_ids"))
+    text = f"Results of {named} calls were cleared from the view at {at}, and nobody summarised them: {_turns(account)}."
     if not account.covered:
-        text = f"Results of {named} calls were cleared from the view at line {account.line}; none of them stands in this log."
+        text = f"Results of {named} calls were cleared from the view at {at}; none of them stands in this log."
     return found("results_cleared", account.line, text, boundary=account.number, named=named, tokens=account.covered_tokens)
 
 
-def _unreadable(account: CompactionAudit) -> Finding:
+def _unreadable(account: CompactionAudit, at: str) -> Finding:
     total = sum(s.total for s in account.survival)
     text = (
-        f"The summary at line {account.line} is encrypted: whether it keeps {len(account.lost)} of the {total} exact values and "
+        f"The summary at {at} is encrypted: whether it keeps {len(account.lost)} of the {total} exact values and "
         "sentences of the turns that left cannot be checked; they stand nowhere else in the view."
     )
     return found("summary_unreadable", account.line, text, boundary=account.number, values=[value_data(v) for v in account.lost])
 
 
-def _unread(account: CompactionAudit) -> Finding:
+def _unread(account: CompactionAudit, history: History) -> Finding:
     first, last = account.unseen_lines or (0, 0)
+    why = ", kept by the compaction before" if history.format == "pi" else ""
     text = (
-        f"{account.unseen} of the {account.covered} turns that left the view at line {account.line} were never shown to the writer of the "
-        f"summary: lines {first}-{last}, {account.unseen_tokens:,} tokens, kept by the compaction before. "
+        f"{account.unseen} of the {account.covered} turns that left the view at {history.place} {account.line} were never shown to the "
+        f"writer of the summary: {history.place}s {first}-{last}, {account.unseen_tokens:,} tokens{why}. "
         f"It saw {100 * (account.seen or 0):.0f} % of what left."
     )
     return found("unread_removal", account.line, text, boundary=account.number, lines=[first, last], tokens=account.unseen_tokens)
@@ -164,14 +201,14 @@ _WORDS = {
 }
 
 
-def _lost(account: CompactionAudit) -> Iterator[Finding]:
+def _lost(account: CompactionAudit, word: str) -> Iterator[Finding]:
     totals: Counter[str] = Counter()
     for s in account.survival:
         totals[lost_kind(s.kind, s.author)] += s.total
     for kind, words in _WORDS.items():
         if lost := [v for v in account.lost if lost_kind(v.kind, v.author) == kind]:
-            values = _some(lost, lambda v: f"{shown(v.value, VALUE_SHOWN)} (line {v.line})")
-            text = f"Gone from the view at the {account.kind} at line {account.line}: {len(lost)} of {totals[kind]} {words}: {values}."
+            values = _some(lost, lambda v: f"{shown(v.value, VALUE_SHOWN)} ({word} {v.line})")
+            text = f"Gone from the view at the {account.kind} at {word} {account.line}: {len(lost)} of {totals[kind]} {words}: {values}."
             yield found(kind, account.line, text, boundary=account.number, total=totals[kind], values=[value_data(v) for v in lost])
 
 
@@ -180,9 +217,11 @@ def _lost(account: CompactionAudit) -> Iterator[Finding]:
 
 def _repeat(repeat: Repeat, history: History) -> Finding:
     first, last = repeat.calls[0], repeat.calls[-1]
-    runs = "; ".join(f"line {c.line} {c.ended}" + (f" ({shown(c.result, RESULT_SHOWN)})" if c.result else "") for c in repeat.calls)
+    runs = "; ".join(
+        f"{history.place} {c.line} {c.ended}" + (f" ({shown(c.result, RESULT_SHOWN)})" if c.result else "") for c in repeat.calls
+    )
     between = [c for c in history.calls if c.changes_state and first.seq < c.seq < last.seq and c.key != first.key and c.may_have_happened]
-    others = f" Between them: {_some(between, _place)}." if between else ""
+    others = f" Between them: {_some(between, _placed(history.place))}." if between else ""
     text = f"{first.named} was called {len(repeat.calls)} times with the same arguments: {runs}.{others}"
     return found(repeat.kind, last.line, text, calls=[call_data(c) for c in repeat.calls], between=[call_data(c) for c in between])
 
@@ -191,14 +230,14 @@ def _said_again(history: History) -> Iterator[Finding]:
     for stretch in stretches(history):
         lines = [[s.line for s in half] for half in (stretch.first, stretch.again)]
         old, new = (f"{half[0]}-{half[-1]}" if len(half) > 1 else f"{half[0]}" for half in lines)
-        text = f"Line {new} says again what line {old} says: {_number(stretch.again, 'record')}."
+        text = f"{history.place.capitalize()} {new} says again what {history.place} {old} says: {_number(stretch.again, 'record')}."
         yield found("history_repeated", lines[1][0], text, first=lines[0], again=lines[1])
     records, calls = reused_ids(history)
     if records:
-        text = f"Ids that stand for more than one record: {_some(records, _lines)}."
+        text = f"Ids that stand for more than one record: {_some(records, _lines(history.place))}."
         yield found("id_repeated", records[0][1][-1], text, ids=dict(records))
     if calls:
-        text = f"Call ids that stand for more than one call: {_some(calls, _lines)}."
+        text = f"Call ids that stand for more than one call: {_some(calls, _lines(history.place))}."
         yield found("call_id_reused", calls[0][1][-1], text, ids=dict(calls))
 
 
@@ -233,12 +272,12 @@ def _number(things: Sequence[Any], noun: str) -> str:
     return f"{len(things)} {plural(noun, len(things))}"
 
 
-def _place(call: CallSeen) -> str:
-    return f"{shown(call.named, VALUE_SHOWN)} (line {call.line})"
+def _placed(word: str) -> Callable[[CallSeen], str]:
+    return lambda call: f"{shown(call.named, VALUE_SHOWN)} ({word} {call.line})"
 
 
-def _lines(id: tuple[str, list[int]]) -> str:
-    return f"{id[0]} (lines {', '.join(map(str, id[1][:NAMED]))})"
+def _lines(word: str) -> Callable[[tuple[str, list[int]]], str]:
+    return lambda id: f"{id[0]} ({word}s {', '.join(map(str, id[1][:NAMED]))})"
 
 
 def _some(things: Sequence[Any], name: Callable[[Any], str]) -> str:

@@ -67,28 +67,28 @@ def _head(read: Sequence[Audit], skipped: Sequence[Audit]) -> Iterator[str]:
 
 def _file(audit: Audit) -> Iterator[str]:
     yield "<section>"
-    yield f"<h2>{_text(audit.path)}</h2>"
+    yield f"<h2>{_text(audit.named)}</h2>"
     yield f'<p class="soft">{_text(audit.format)}: {_text(size(audit))}; {_text(counted(audit))}</p>'
     if audit.findings:
         yield '<ul class="findings">'
-        yield from map(_finding, audit.findings)
+        yield from (_finding(f, audit.place) for f in audit.findings)
         yield "</ul>"
     for account in audit.compactions:
-        yield from _account(account)
+        yield from _account(account, audit.place)
     yield "</section>"
 
 
-def _finding(finding: Finding) -> str:
-    line = f" at line {finding.line}" if finding.line else ""
+def _finding(finding: Finding, place: str) -> str:
+    line = f" at {place} {finding.line}" if finding.line else ""
     head = f"<b>{_text(finding.severity)}</b> {_text(finding.kind.replace('_', ' '))}{line}"
     return f'<li class="{_text(finding.severity)}"><p class="soft">{head}</p><p>{_text(finding.text)}</p></li>'
 
 
-def _account(account: CompactionAudit) -> Iterator[str]:
-    yield f"<h3>{_text(title(account))}</h3>"
+def _account(account: CompactionAudit, place: str) -> Iterator[str]:
+    yield f"<h3>{_text(title(account, place))}</h3>"
     yield "<table>"
     survival = {f"{plural(s.kind, 2)} of {s.author}": s for s in account.survival}
-    for label, text in facts(account):
+    for label, text in facts(account, place):
         bar = _bar(survival[label]) if label in survival else ""
         yield f"<tr><th>{_text(label)}</th><td>{bar}{_text(text)}</td></tr>"
     yield "</table>"
@@ -105,7 +105,7 @@ def _skipped(audits: Sequence[Audit]) -> Iterator[str]:
     yield "<h2>Skipped</h2>"
     yield "<table>"
     for audit in audits:
-        yield f"<tr><th>{_text(audit.path)}</th><td>{_text(audit.skipped)}</td></tr>"
+        yield f"<tr><th>{_text(audit.named)}</th><td>{_text(audit.skipped)}</td></tr>"
     yield "</table>"
     yield "</section>"
 

@@ -34,15 +34,17 @@ def size(audit: Audit) -> str:
     return ", ".join(parts)
 
 
-def facts(account: CompactionAudit) -> Iterator[tuple[str, str]]:
-    """What a boundary did, as (label, text), in the order that people read it."""
+def facts(account: CompactionAudit, place: str = "line") -> Iterator[tuple[str, str]]:
+    """What a boundary did, as (label, text), in the order that people read it. `place`: what a line number counts."""
     first, last = account.covered_lines or (0, 0)
-    lines = f", lines {first}-{last}" if account.covered_lines else ""
+    lines = f", {place}s {first}-{last}" if account.covered_lines else ""
     yield "left the view", f"{account.covered} {plural('turn', account.covered)}{lines}, {account.covered_tokens:,} tokens"
     yield "stayed", f"{account.kept} {plural('turn', account.kept)}, {account.kept_tokens:,} tokens"
     if account.kind == "compaction":
         said = "none that can be read" if account.summary_tokens is None else f"{account.summary_tokens:,} tokens"
         yield "summary", said
+    if account.rows_deleted:
+        yield "deleted from the store", f"{account.rows_deleted:,} rows"
     if account.seen is not None:
         yield (
             "read before it left",
@@ -50,20 +52,25 @@ def facts(account: CompactionAudit) -> Iterator[tuple[str, str]]:
         )
     for s in account.survival:
         yield f"{plural(s.kind, 2)} of {s.author}", f"{s.kept} of {s.total} still in the view"
-    for label, calls in (("calls without result", account.open_calls), ("results parted from call", account.parted)):
+    for label, calls in (
+        ("calls without result", account.open_calls),
+        ("results parted from call", account.parted),
+        ("happened, and undone in the view", account.undone),
+    ):
         if calls:
-            yield label, "; ".join(f"{c.named} (line {c.line})" for c in calls)
+            yield label, "; ".join(f"{c.named} ({place} {c.line})" for c in calls)
     for repeat in account.repeated:
-        yield "made again behind it", "; ".join(f"{c.named} (line {c.line}, {c.ended})" for c in repeat.calls)
+        yield "made again behind it", "; ".join(f"{c.named} ({place} {c.line}, {c.ended})" for c in repeat.calls)
 
 
-def title(account: CompactionAudit) -> str:
+def title(account: CompactionAudit, place: str = "line") -> str:
     """ "compaction 2 at line 629 (auto, 185,014 tokens before)"."""
     known = [account.trigger] if account.trigger else []
     if account.host_tokens is not None:
         known.append(f"{account.host_tokens:,} tokens before, as the host counted")
     chat = f"{account.conversation}: " if account.conversation else ""
-    return f"{chat}{account.kind} {account.number} at line {account.line}" + (f" ({', '.join(known)})" if known else "")
+    known += [account.id] if account.id else []
+    return f"{chat}{account.kind} {account.number} at {place} {account.line}" + (f" ({', '.join(known)})" if known else "")
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -80,18 +87,18 @@ def render_text(audits: Sequence[Audit]) -> str:
     if skipped:
         lines += ["", "skipped"]
         for audit in skipped:
-            lines += _wrapped(f"{audit.path}: {audit.skipped}", "  ", "    ")
+            lines += _wrapped(f"{audit.named}: {audit.skipped}", "  ", "    ")
     return "\n".join(lines) + "\n"
 
 
 def _file(audit: Audit) -> Iterator[str]:
-    yield clean(str(audit.path))
+    yield clean(audit.named)
     yield f"  {audit.format}: {size(audit)}; {counted(audit)}"
     for f in audit.findings:
         yield from _wrapped(f"{f.severity:<7}{f.kind}: {f.text}", "  ", " " * 9)
     for account in audit.compactions:
-        yield from _wrapped(title(account), "  ", "    ")
-        for label, text in facts(account):
+        yield from _wrapped(title(account, audit.place), "  ", "    ")
+        for label, text in facts(account, audit.place):
             yield from _wrapped(f"{label + ':':<32}{text}", "    ", " " * 36)
 
 
@@ -109,8 +116,9 @@ def to_json(audits: Sequence[Audit]) -> dict[str, Any]:
 
 def _audit(audit: Audit) -> dict[str, Any]:
     return {
-        "path": str(audit.path),
+        "path": audit.named,
         "format": audit.format,
+        "place": audit.place,
         "skipped": audit.skipped,
         "conversations": audit.conversations,
         "records": audit.records,
@@ -122,7 +130,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
 
 
 def _account(account: CompactionAudit) -> dict[str, Any]:
-    calls = {"open_calls": account.open_calls, "parted": account.parted}
+    calls = {"open_calls": account.open_calls, "parted": account.parted, "undone": account.undone}
     return (
         {k: v for k, v in vars(account).items() if isinstance(v, str | int | float | None)}
         | {name: list(lines) if lines else None for name, lines in vars(account).items() if name.endswith("_lines")}

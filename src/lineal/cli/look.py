@@ -213,11 +213,18 @@ def expand(out: Out, session: Session, handle: str) -> None:
 @answers
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the report as one HTML page too.")
-@click.option("--format", "format", metavar="FORMAT", help="claude_code, codex, pi or openai_chat (default: look at each file).")
+@click.option(
+    "--format",
+    "format",
+    metavar="FORMAT",
+    help="claude_code, codex, pi, openai_chat, langgraph, openai_agents or google_adk (default: look at each).",
+)
 def audit(out: Out, paths: tuple[str, ...], html: Path | None, format: str | None) -> None:
     """Say what the transcripts at PATH... lost: to compaction, to damage, to calls that nobody answered.
 
-    A directory is looked through; what is no transcript in it is listed as skipped.
+    PATH may be a log of Claude Code, Codex or pi, chat messages, a LangGraph, OpenAI Agents or Google ADK store in an SQLite
+    file, or the postgresql:// address of a LangGraph store. A directory is looked through; what is no transcript in it is
+    listed as skipped. Nothing is written.
     """
     from lineal import audit as auditor
 

@@ -3,13 +3,14 @@
 A reader yields a `Record` for each message the model was shown, a `Boundary` where the host dropped history itself, and a
 `Damage` for each thing that cannot be read or that must have stood there. Lines that no model saw (progress, snapshots,
 screen events) are skipped and counted by type in `tally`: whole objects of the file = lines in records + boundaries + tally.
-Files are read, never written.
+Files are read, never written. Databases of agent frameworks (`STORES`) are read through a copy, and a PostgreSQL store by its
+address; for them `line` counts what `place` names: checkpoints, rows, events.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from itertools import islice
 from os import PathLike
@@ -17,13 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from lineal.errors import PolicyError, Verdict
-from lineal.transcripts import claude_code, codex, lines, openai_chat, pairs, pi
+from lineal.transcripts import claude_code, codex, databases, langgraph, langgraph_postgres, lines, openai_chat, pairs, pi
+from lineal.transcripts.databases import ENDS, STORES, is_url
 from lineal.transcripts.effects import Outcome, changes_state, outcome
 from lineal.transcripts.records import NOWHERE, Boundary, Damage, Item, Reader, Record, Tally
+from lineal.transcripts.snapshot import is_sqlite
 
 __all__ = [
+    "ENDS",
     "FORMATS",
     "NOWHERE",
+    "STORES",
     "Boundary",
     "Damage",
     "Item",
@@ -33,10 +38,13 @@ __all__ = [
     "changes_state",
     "conversations",
     "detect",
+    "is_url",
     "outcome",
+    "place",
     "read",
     "read_all",
     "sample_path",
+    "shown",
 ]
 
 FORMATS: dict[str, Reader] = {
@@ -60,17 +68,34 @@ def read(
 ) -> Iterator[Item]:
     """What stands in the transcript at `path`, in the order the model saw it.
 
-    `format` is a name in `FORMATS`; None looks at the file. `conversation` picks one of `conversations(path)`, from 0.
-    Raises `PolicyError` for an unknown format or conversation, `Unavailable` for a file that cannot be read.
+    `path` may be the address of a PostgreSQL database. `format` is a name in `FORMATS` or `STORES`; None looks at the file.
+    `conversation` picks one of `conversations(path)`, from 0. Raises `PolicyError` for an unknown format or conversation,
+    `Unavailable` for a file that cannot be read.
     """
+    counted: Tally = Counter() if tally is None else tally
+    chosen = conversation or 0
+    if is_url(path):
+        return _chosen(path, langgraph.NAME, chosen, counted)
     source = Path(path)
     name = _known(format) if format is not None else detect(source)
     lines.opened(source).close()
-    chosen = conversation or 0
+    if name in STORES:
+        return _chosen(path, name, chosen, counted)
     if name != openai_chat.NAME and chosen != 0:
         raise openai_chat.no_conversation(source, chosen, 1)
-    items = FORMATS[name](source, chosen, Counter() if tally is None else tally)
+    items = FORMATS[name](source, chosen, counted)
     return pairs.check(items, answered_at_once=name in _ANSWERED_AT_ONCE)
+
+
+def _chosen(path: str | PathLike[str], name: str, chosen: int, tally: Tally) -> Iterator[Item]:
+    """One conversation of a store; those in front of it are passed by unread."""
+    number = -1
+    for number, (_, items) in enumerate(read_all(path, name, tally)):
+        if number == chosen:
+            yield from items
+            return
+    if number >= 0 or chosen != 0:
+        raise openai_chat.no_conversation(Path(shown(path)), chosen, number + 1)
 
 
 def read_all(path: str | PathLike[str], format: str | None = None, tally: Tally | None = None) -> Iterator[tuple[str, Iterator[Item]]]:
@@ -78,23 +103,51 @@ def read_all(path: str | PathLike[str], format: str | None = None, tally: Tally 
 
     Take the items of one conversation before asking for the next. Raises as `read` does.
     """
+    counted: Tally = Counter() if tally is None else tally
+    if is_url(path):
+        return _checked(databases.read_url(str(path), counted), langgraph.NAME)
     source = Path(path)
     name = _known(format) if format is not None else detect(source)
     lines.opened(source).close()
-    counted: Tally = Counter() if tally is None else tally
+    if name in STORES:
+        return _checked(databases.read_all(source, name, counted), name)
     found = openai_chat.read_all(source, counted) if name == openai_chat.NAME else [(source.stem, FORMATS[name](source, 0, counted))]
+    return _checked(found, name)
+
+
+def _checked(found: Iterable[tuple[str, Iterator[Item]]], name: str) -> Iterator[tuple[str, Iterator[Item]]]:
     return ((chat, pairs.check(items, answered_at_once=name in _ANSWERED_AT_ONCE)) for chat, items in found)
 
 
 def conversations(path: str | PathLike[str]) -> list[str]:
-    """The names of the conversations in a file, in its order. All formats but `openai_chat` hold one."""
+    """The names of the conversations in a file, in its order. All formats but `openai_chat` and the stores hold one."""
+    if is_url(path):
+        return [name for name, _ in databases.read_url(str(path), Counter())]
     source = Path(path)
-    return openai_chat.conversations(source) if detect(source) == openai_chat.NAME else [source.stem]
+    name = detect(source)
+    if name in STORES:
+        return [chat for chat, _ in databases.read_all(source, name, Counter())]
+    return openai_chat.conversations(source) if name == openai_chat.NAME else [source.stem]
+
+
+def place(format: str) -> str:
+    """What `line` counts in a format: lines, or a store's checkpoints, rows, events."""
+    return databases.PLACES.get(format, "line")
+
+
+def shown(path: str | PathLike[str]) -> str:
+    """A path or an address as it may be printed: without a password."""
+    return langgraph_postgres.shown(str(path)) if is_url(path) else str(path)
 
 
 def detect(path: str | PathLike[str]) -> str:
     """The format of a file, by its first whole objects. Raises `PolicyError` saying what was seen, `Unavailable` for no file."""
+    if is_url(path):
+        langgraph_postgres.opened(str(path)).close()
+        return langgraph.NAME
     source = Path(path)
+    if is_sqlite(source):
+        return databases.detect(source)
     seen: list[str] = []
     for found in islice(lines.scan(source, lambda value: True, Counter()), _LOOKED_AT):
         if isinstance(found, Damage):
@@ -110,7 +163,9 @@ def detect(path: str | PathLike[str]) -> str:
         if openai_chat.is_document(first.value):
             return openai_chat.NAME
         seen = [f"a JSON file whose first object has the keys {', '.join(sorted(first.value)[:8]) or 'none'}"]
-    message = f"the format of {str(source)!r} is not known. Seen: {'; '.join(seen[:3]) or 'nothing'}. Known: {', '.join(FORMATS)}."
+    message = (
+        f"the format of {str(source)!r} is not known. Seen: {'; '.join(seen[:3]) or 'nothing'}. Known: {', '.join((*FORMATS, *STORES))}."
+    )
     raise PolicyError(Verdict("transcript", "unknown_format", message=message, remedy="pass one of these as `format`"))
 
 
@@ -120,7 +175,7 @@ def sample_path() -> Path:
 
 
 def _known(format: Any) -> str:
-    if format in FORMATS:
+    if format in FORMATS or format in STORES:
         return str(format)
-    message = f"there is no transcript format {format!r}. Known: {', '.join(FORMATS)}."
+    message = f"there is no transcript format {format!r}. Known: {', '.join((*FORMATS, *STORES))}."
     raise PolicyError(Verdict("transcript", "unknown_format", message=message, remedy="pass one of these, or None to look at the file"))

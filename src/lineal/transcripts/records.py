@@ -15,7 +15,8 @@ from typing import Any, Literal
 class Record:
     """One message, as the host's model saw it.
 
-    `line` counts from 1 (in a JSON list: index + 1; 0 for what stands outside the list, such as a policy). `place` is 0,
+    `line` counts from 1 (in a JSON list: index + 1; in a store its checkpoints, rows or events; 0 for what stands outside
+    the list, such as a policy). `place` is 0,
     or counts on where one line gave several records. `id` is the source's own and unique in the transcript; None where
     the source gives none. `at` is in seconds since 1970, and no order: hosts write lines with stamps that go back.
     `author` is `user`, `assistant`, `tool` or `system`: who really wrote it, whatever its role says (R19).
@@ -39,13 +40,18 @@ class Boundary:
     """Here the host itself dropped history from the model's view.
 
     A `compaction` put a summary in its place (`summary` is None where it is encrypted or missing); an `eviction` put
-    nothing there. `detail` has, where the host says so: `trigger`, `tokens_before`, `tokens_saved`, `tool_ids` (calls
-    whose results were cleared), `kept_from_line` (first line that stayed), `kept_ids` (records that stayed, behind the
-    summary), `replacement_history` (the whole new view).
+    nothing there, or other words; a `rollback` went back to an older state. `detail` has, where the host says so:
+    `trigger`, `tokens_before`, `tokens_saved`, `tool_ids` (calls whose results were cleared), `replaced` (records that
+    were written over, and their new text), `kept_from_line` (first line that stayed), `kept_ids` (records that stayed,
+    behind the summary), `replacement_history` (the whole new view), `view_ids` (the records of the whole new view, also
+    ones that had left), `standing` (texts of older summaries in it), `unseen_ids` (records that left, and that the
+    writer of the summary was not shown), `default_unseen_ids` (the same, if the host ran with its default settings),
+    `undone_ids` (records that going back left behind), `rows_deleted` (rows that are gone from the store), `id` (the
+    host's name for the place).
     """
 
     line: int
-    kind: Literal["compaction", "eviction"]
+    kind: Literal["compaction", "eviction", "rollback"]
     summary: str | None = None
     detail: dict[str, Any] = field(default_factory=dict)
 
