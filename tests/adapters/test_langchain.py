@@ -291,7 +291,7 @@ def test_a_tool_with_a_key_is_done_once_whoever_asks(store: Store) -> None:
     agent.say("call pay 17", "u0")
     again = agent.say("call pay 17", "u1")
     assert sent == ["17"]
-    assert "not done again" in again[-2].text and "paid 17" in again[-2].text
+    assert "not done again" in again[-2].text and "as done: it is not sent again" in again[-2].text and "paid 17" in again[-2].text
 
 
 def test_a_tool_that_fails_is_unknown_and_its_error_is_the_callers(store: Store) -> None:
