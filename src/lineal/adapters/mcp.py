@@ -44,7 +44,8 @@ Answer = dict[str, Any]
 
 def server_for(store: Store, session: str | None = None, operator: bool = False) -> MCPServer[Any]:
     """The server. `session`: the one that tools mean where they name none (default: the only one of the store)."""
-    made: MCPServer[Any] = MCPServer("lineal", title="lineal: working memory", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    about: Any = {"title": "lineal: working memory", "instructions": INSTRUCTIONS, "version": __version__}
+    made: MCPServer[Any] = MCPServer("lineal", log_level="WARNING", **about)
     tools = _Tools(store, session)
     for verbs, hints in ((tools.reading, READS), (tools.adding, ADDS), (tools.beginning, BEGINS), (tools.deciding, DECIDES)):
         for verb in verbs if operator or verbs is not tools.deciding else ():
