@@ -158,6 +158,7 @@ def effect_hooks(
     `where`: the store in which each session has its ledger, or one session. Patterns are those of
     `lineal.transcripts.changes_state`. `keys` gives a tool's calls a key of their own; `idempotent` names tools that may be
     repeated. A call that may not be made now is denied, with what the ledger knows; if the guard fails it is denied, too.
+    Make them once a store: they listen to its lines.
     """
     guard = _Guard(where, tuple(effects), dict(keys or {}), frozenset(idempotent))
     changes_state("", {}, guard.effects)  # a pattern that is none is refused here, not in the middle of a run
