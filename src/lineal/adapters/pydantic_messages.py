@@ -142,7 +142,9 @@ class Follower:
             elif before == last:
                 last = before = piece.turn
             else:
-                message = f"piece {n} of the history that was handed over is not in session {self.session.name!r}, whose last turn is {last!r}."
+                message = (
+                    f"piece {n} of the history that was handed over is not in session {self.session.name!r}, whose last turn is {last!r}."
+                )
                 remedy = "hand over no history (the session has it), go back with session.rollback(), or take another session"
                 raise Refused(Verdict("follow", "another_history", message=message, remedy=remedy, facts={"piece": n, "last": last}))
 
@@ -152,7 +154,9 @@ class Follower:
         closed = [p for p in fresh if p.call and p.call not in waiting]
         for piece in closed:
             if not _says_nothing(piece):
-                message = f"the call {piece.call!r} is not open in session {self.session.name!r}: it has its answer there, or was never made."
+                message = (
+                    f"the call {piece.call!r} is not open in session {self.session.name!r}: it has its answer there, or was never made."
+                )
                 remedy = "say what came of it in a message of the user"
                 raise Refused(Verdict("follow", "not_open", message=message, remedy=remedy, facts={"call": piece.call}))
         return [p for p in fresh if p not in closed]
