@@ -77,6 +77,7 @@ def life(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    OpenAIChatModel("courier", provider=OpenAIProvider(base_url="http://127.0.0.1", api_key="none"))  # what it imports late, once
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

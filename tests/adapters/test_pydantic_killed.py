@@ -84,8 +84,11 @@ def whole(folder: Path) -> dict[str, Any]:
     return states
 
 
-@pytest.mark.parametrize("history", [False, True], ids=["said again", "gone on"])
-@pytest.mark.parametrize("change", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 24, 33, 41])
+AGAIN = [(change, False) for change in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 16, 24, 33)]
+GONE_ON = [(change, True) for change in (3, 4, 6, 8, 9)]
+
+
+@pytest.mark.parametrize(("change", "history"), AGAIN + GONE_ON)
 def test_killed_where_it_changes_its_store(live: Life, tmp_path: Path, change: int, history: bool) -> None:
     """R1, R2, R30, R47: each run is made again under its id; what was answered is not asked again, what was done not done again."""
     when = "after" if change % 2 else "before"

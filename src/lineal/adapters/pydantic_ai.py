@@ -62,8 +62,9 @@ class LinealCapability(AbstractCapability[Any]):
     ):
         self.memory: Session | Store = memory if isinstance(memory, Session | Store) else connect(memory)
         self.keys, self.reads, self.idempotent = dict(keys or {}), {*reads}, {*idempotent}
-        self.recall, self.raising, self.options = recall, raising, options
-        self.reads |= {"recall_search", "recall_expand"} if recall else set()
+        self.raising, self.options = raising, options
+        self._toolset = FunctionToolset([self.recall_search, self.recall_expand]) if recall else None
+        self.reads |= {*self._toolset.tools} if self._toolset else set()
         self._sessions: dict[str, Session] = {}
         self._run: Follower | None = None
 
@@ -178,19 +179,20 @@ class LinealCapability(AbstractCapability[Any]):
     # --- reading back ----------------------------------------------------------------------------------------------------
 
     def get_toolset(self) -> FunctionToolset[Any] | None:
-        return FunctionToolset([self.recall_search, self.recall_expand]) if self.recall else None
+        return self._toolset
 
-    def recall_search(self, query: str, limit: int = 5) -> str:
+    def recall_search(self, ctx: RunContext[Any], query: str, limit: int = 5) -> str:
         """Search everything that was said before, also what left the context. Gives handles for recall_expand."""
-        hits = self.session().search(query, max(1, min(limit, 20)))
+        hits = self.session(ctx.conversation_id).search(query, max(1, min(limit, 20)))
         return "\n".join(f"{hit.handle} (seq {hit.seq}): {hit.text}" for hit in hits) or "nothing that was said fits these words"
 
-    def recall_expand(self, handle: str) -> str:
+    def recall_expand(self, ctx: RunContext[Any], handle: str) -> str:
         """Read the exact turns behind a handle (g3 of a summary, t:ID of a turn)."""
         try:
-            return "\n".join(f"[{t.author}, seq {t.seq}] {text_of(t.message)}" for t in self.session().expand(handle))
+            turns = self.session(ctx.conversation_id).expand(handle)
         except Refused as refused:
             return str(refused)
+        return "\n".join(f"[{t.author}, seq {t.seq}] {text_of(t.message)}" for t in turns)
 
 
 # --- what tools answer ---------------------------------------------------------------------------------------------------
