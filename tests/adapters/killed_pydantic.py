@@ -1,6 +1,7 @@
 """A Pydantic AI agent as a process that is killed with SIGKILL: run by `test_pydantic_killed.py`, one JSON line a life.
 
-    {"store": PATH, "parcels": PATH, "url": URL, "change": N, "when": "before" or "after", "tool": null or "before" or "after", "history": bool}
+    {"store": PATH, "parcels": PATH, "url": URL, "change": N, "when": "before" or "after",
+     "tool": null or "before" or "after", "history": true or false}
 
 Each life is a child of this process, forked once everything is imported. It says what was not acknowledged yet, each with the
 id of its run, as if it knew nothing of earlier lives (or, with `history`, it first goes on where the log ends), and is killed

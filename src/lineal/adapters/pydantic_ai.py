@@ -129,7 +129,8 @@ class LinealCapability(AbstractCapability[Any]):
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> ModelRequestContext:
         """Follow the messages, compact if it is time, and let the request show what the view shows."""
-        request_context.messages = await asyncio.to_thread(self._view, ctx)
+        unfinished = [m for m in request_context.messages[-1:] if isinstance(m, pm.ModelResponse)]  # the provider goes on with it
+        request_context.messages = [*await asyncio.to_thread(self._view, ctx), *unfinished]
         return request_context
 
     def _view(self, ctx: RunContext[Any]) -> list[pm.ModelMessage]:

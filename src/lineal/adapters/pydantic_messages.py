@@ -6,7 +6,7 @@ These messages have no ids. What the turn of a piece is called, and how the piec
 |---|---|---|
 | what a user says to a run | the run's id | that id; later the digest |
 | a tool's answer | the turn that made the call, and the call's id | that id, or the digest |
-| an answer of the model, or anything else that a run adds | the run's id, its step, the digest | the digest |
+| an answer of the model, or anything else that a run adds | the run's id, its step, the words' digest | that id, or the digest |
 | history from before the log began | the digest | the digest |
 | what lineal said itself, or shortened | | the mark in its `metadata` |
 
@@ -77,7 +77,9 @@ class Follower:
         fresh = self._without_closed([p for p in pieces if not p.known])
         if any(not p.call for p in fresh):
             self._close({p.call for p in fresh})
-        self._keep([p for p in pieces if p in fresh or (p.known and not p.kept)])
+        again = [p for p in pieces if p.known and not p.kept]
+        self._append([p for p in again if p.turn == self.run])  # the run is made again: other words under its id are a conflict
+        self._keep([*again, *fresh])
         self._append(fresh)
         return pieces, bool(fresh)
 
@@ -92,13 +94,13 @@ class Follower:
 
     def _pieces(self, messages: Sequence[pm.ModelMessage], step: int) -> list[Piece]:
         self._there.update(s.turn for s in self.session.shown())
-        found, seen, makers = list[Piece](), Counter[str](), dict[str, str]()
+        found, seen, named, makers = list[Piece](), Counter[str](), Counter[str](), dict[str, str]()
         prompt = "" if self.begun else self.run
         for n, message in enumerate(messages):
             own = self.begun or (n == len(messages) - 1 and isinstance(message, pm.ModelRequest))
             for part in split(message):
                 said = say(part)
-                digest = arguments_digest([moment(part), said])[:32]
+                digest, words = arguments_digest([moment(part), said])[:32], arguments_digest(said)[:16]
                 key = f"{digest}#{seen[digest]}" if seen[digest] else digest
                 seen[digest] += 1
                 if (marked := mark(part)) is not None:
@@ -107,15 +109,16 @@ class Follower:
                     piece = Piece(part, said, key, turn, self._said(turn), True)
                 else:
                     asked = said["role"] == "user" and own and prompt
-                    turn = self._name(said, key, makers, f"{self.run}:{step}:" if own else "") if not asked else prompt
+                    name = f"{self.run}:{step}:{words}" if own else key
+                    if said["role"] == "tool":
+                        name = f"{makers.get(said['tool_call_id'], self.run)}:{said['tool_call_id']}"
+                    turn = prompt if asked else f"{name}#{named[name]}" if named[name] else name
+                    named[name] += not asked
                     prompt = "" if asked else prompt
                     piece = Piece(part, said, key, turn, (own or said["role"] == "tool") and self._stands(turn), False)
                 found.append(piece)
                 makers.update((call["id"], piece.turn) for call in said.get("tool_calls", ()))
         return [*_said_if_followed(found)]
-
-    def _name(self, said: dict[str, Any], key: str, makers: dict[str, str], place: str) -> str:
-        return f"{makers.get(said['tool_call_id'], self.run)}:{said['tool_call_id']}" if said["role"] == "tool" else f"{place}{key}"
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
         records = [Record({"turn": p.turn}, key=p.key) for p in pieces]
@@ -157,8 +160,8 @@ class Follower:
                 message = (
                     f"the call {piece.call!r} is not open in session {self.session.name!r}: it has its answer there, or was never made."
                 )
-                remedy = "say what came of it in a message of the user"
-                raise Refused(Verdict("follow", "not_open", message=message, remedy=remedy, facts={"call": piece.call}))
+                facts = {"call": piece.call}
+                raise Refused(Verdict("follow", "not_open", message=message, remedy="say it in a message of the user", facts=facts))
         return [p for p in fresh if p not in closed]
 
     def _close(self, answered: set[str]) -> None:
@@ -180,8 +183,7 @@ class Follower:
         """What the model has answered to this already, before a crash; None if it is to be asked. Follows the messages first."""
         pieces, new = self.follow(messages, step)
         last = next((p.turn for p in reversed(pieces) if p.turn), "")
-        turn = "" if new else self._answer_behind(last)
-        if not turn:
+        if new or not (turn := self._answer_behind(last)):
             return None
         found = self._original(turn) or from_chat(self.session.expand(f"t:{turn}")[0].message, turn)
         assert isinstance(found, pm.ModelResponse)
