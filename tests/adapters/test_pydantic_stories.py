@@ -505,3 +505,46 @@ def test_two_conversations_of_one_agent_are_two_sessions(model: Model, store: St
     asyncio.run(both())
     assert [said(memory.session(id))[0] for id in ("ann", "bob")] == ["ann", "bob"]
     assert store.sessions() == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("wire", ["responses", "anthropic"])
+def test_whatever_the_provider_speaks(wire: str, model: Model, session: Session) -> None:
+    """R7: the log is in one dialect, and each provider is shown its own; a run that is made again asks nobody."""
+    if wire == "anthropic":
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        speaking: Any = AnthropicModel("post", provider=AnthropicProvider(base_url=model.url.removesuffix("/v1"), api_key="none"))
+    else:
+        from pydantic_ai.models.openai import OpenAIResponsesModel
+
+        speaking = OpenAIResponsesModel("post", provider=OpenAIProvider(base_url=model.url, api_key="none"))
+    model.answers = [calling(("mail", {"to": "ann"}))]
+    agent = Agent(speaking, capabilities=[LinealCapability(session)])
+
+    @agent.tool_plain
+    def mail(to: str) -> str:
+        return f"sent to {to}"
+
+    for _ in range(2):
+        assert agent.run_sync("mail ann", run_id="u1").output == "answer 2"
+    agent.run_sync("thanks")
+    assert said(session)[2:] == ["sent to ann", "answer 2", "thanks", "answer 3"]
+    assert [row.state for row in session.ledger()] == ["done"]
+
+
+def test_an_answer_that_the_provider_paused_is_finished(session: Session) -> None:
+    """R1: a paused answer is no turn until it is whole; the request that goes on with it ends in it."""
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    asked: list[list[Any]] = []
+
+    def finish(messages: list[Any], info: AgentInfo) -> ModelResponse:
+        asked.append(messages)
+        return ModelResponse(parts=[TextPart("and done")])
+
+    paused = ModelResponse(parts=[TextPart("half")], state="suspended", model_name="m")
+    agent = Agent(FunctionModel(finish), capabilities=[LinealCapability(session)])
+    result = agent.run_sync(message_history=[ModelRequest(parts=[UserPromptPart("count")]), paused])
+    assert len(asked) == 1 and asked[0][0].parts[0].content == "count"
+    assert said(session) == ["count", text_of({"role": "assistant", "content": result.output})]
