@@ -219,6 +219,47 @@ def test_a_purge_is_not_undone_by_a_history(model: Model, session: Session) -> N
     assert all(k.data is None or "4711" not in json.dumps(k.data) for k in session.kept("pydantic_ai") if "u1" in k.key)
 
 
+def test_a_purged_end_of_a_history_is_not_undone_either(model: Model, session: Session) -> None:
+    """R55: nothing that was said stands behind it to tell that it was said."""
+    first = model.agent(LinealCapability(session)).run_sync("what is my number?", run_id="u1")
+    session.purge([session.turns()[-1].id])
+    model.agent(LinealCapability(session)).run_sync("and now?", message_history=over_the_wire(first.all_messages()))
+    assert said(session) == ["what is my number?", "and now?", "answer 2"]
+
+
+def test_a_history_with_pruned_turns_stands_once(model: Model, session: Session) -> None:
+    """R46: what a prune took is met again in the host's whole history, and is no news."""
+    history: Any = None
+    for n in range(8):
+        result = model.agent(LinealCapability(session)).run_sync(f"{n}: mind the step. " * 20, message_history=history)
+        history = over_the_wire(result.all_messages())
+    assert session.prune().entries > 0 and len(session.turns()) < 16
+    before = said(session)
+    model.agent(LinealCapability(session)).run_sync("and now?", message_history=history)
+    assert said(session) == [*before, "and now?", "answer 9"]
+
+
+def test_what_a_run_says_again_after_a_rollback_is_said_again(model: Model, session: Session) -> None:
+    """R2: an id stands for one turn of a branch; on the branch that was left it stood for another."""
+    agent = model.agent(LinealCapability(session))
+    answers: list[str] = []
+
+    @agent.output_validator
+    def twice(output: str) -> str:
+        answers.append(output)
+        if len(answers) % 2:
+            raise ModelRetry("say it better")
+        return output
+
+    session.append({"role": "user", "content": "hello"})
+    target = session.status().head
+    agent.run_sync("tell", run_id="u1")
+    before = said(session)
+    session.rollback(target)
+    agent.run_sync("tell", run_id="u1")
+    assert len(before) == len(said(session)) == 5 and said(session)[3] == before[3]
+
+
 def test_a_redacting_session_keeps_no_original(model: Model, store: Store) -> None:
     """R56: neither log nor model gets what is redacted, and the piece is recognised all the same."""
 
@@ -434,7 +475,7 @@ def test_a_new_message_closes_what_a_dead_process_left(model: Model, session: Se
     dead = lineal.connect("memory:").session("dead")  # what the log of a process looks like that died between the two
     turns = session.turns()[:2]
     dead.append([t.message for t in turns], id=[t.id for t in turns])
-    first = session.ledger()[0]
+    first = next(row for row in session.ledger() if row.shown == {"to": "ann"})  # they were made side by side
     with dead.effect("mail", {"to": "ann"}, call="call_0") as effect:
         effect.settle(first.outcome)
     model.agent(LinealCapability(dead), mail).run_sync("are you there?")
