@@ -198,8 +198,12 @@ def test_a_sweep_takes_what_no_conversation_reaches(tmp_path: Path) -> None:
         await saved(store, "c", asked("1"), told("2"))
         entries = await store.load_entries("c")
         await store.fork("c", at=1, new_conversation_id="f")
+        await saved(store, "b", asked("left"), told("for another"))
+        await store.branch("b", at=1, expected_revision=(await load(store, "b")).revision or "")
         await store.delete("c")
         assert store.sweep() == 1
+        record = await store.read_record("b")
+        assert record and [e.message for e in await store.read_history(record.branches[0])][1:] != []
         assert texts(await store.load("f")) == ["1"]
         with pytest.raises(LookupError):
             await store.read_entry((entries or [])[1].id)

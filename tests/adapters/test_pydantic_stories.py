@@ -225,6 +225,7 @@ def test_a_purged_end_of_a_history_is_not_undone_either(model: Model, session: S
     session.purge([session.turns()[-1].id])
     model.agent(LinealCapability(session)).run_sync("and now?", message_history=over_the_wire(first.all_messages()))
     assert said(session) == ["what is my number?", "and now?", "answer 2"]
+    assert "answer 1" not in json.dumps([k.data for k in session.kept("pydantic_ai")])
 
 
 def test_a_history_with_pruned_turns_stands_once(model: Model, session: Session) -> None:
