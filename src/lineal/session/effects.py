@@ -313,6 +313,12 @@ def row_of(session: Session, lineage: Lineage, key: str) -> LedgerRow | None:
     return present(session, lineage, rows[0]) if rows else None
 
 
+def looked_up(session: Session, key: str) -> list[LedgerRow]:
+    """The ledger's row for a key, as others may have left it meanwhile; empty if no effect has it."""
+    row = row_of(session, session.log.catch_up(), key)
+    return [row] if row else []
+
+
 def ledger(session: Session) -> list[LedgerRow]:
     """Every effect of the log, oldest first; an effect of a dead holder is shown as *unknown*.
 
