@@ -76,6 +76,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
+        listening.listen()
     except OSError as error:
         raise Unavailable(f"address {host}:{port}", error, "name another one with --http, or port 0 for any free one") from error
     return listening
