@@ -34,7 +34,8 @@ from lineal.store import Store
 INSTRUCTIONS = (
     "The durable memory of an agent. A handle (g4, t:ID) in a summary is read back with context_expand and context_fetch. "
     "Before you do something to the world call effect_begin with a key that names the effect; act only if it answers begun=true, "
-    "then call effect_settle. An error says what was refused and the way out; do not act around it."
+    "then call effect_settle. An error says what was refused and the way out; do not act around it. What became of an unknown "
+    "effect is recorded by an operator: with effect_resolve, where it is served, or `lineal effect resolve`."
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ def mcp(out: Out, store: Store, name: str | None, http: str | None, operator: bo
     default = chosen(store, name) if name is not None else ""
     with Server(store, default, operator, lambda wanted: _opened(store, wanted)) as server:
         if address is None:
+            # A thread of the SDK's waits in a read of stdin and is not woken by Ctrl-C: the process is ended instead. What it had
+            # begun is then unknown, as after any other kill.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             server.serve_stdio()
             return
         with _listening(*address) as listening:

@@ -318,7 +318,7 @@ class Session:
 
     def ledger(self, key: str | None = None) -> list[LedgerRow]:
         """Every effect of this log, oldest first; with `key` that one alone (or none), found without reading the log."""
-        return effects.ledger(self) if key is None else effects.looked_up(self, text(key, "key", 0))
+        return effects.ledger(self, maybe(text, key, "key", 0))
 
     # --- recall ------------------------------------------------------------------------------------------------------
 
