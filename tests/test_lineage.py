@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,9 +80,12 @@ def test_the_branch_is_what_was_not_left_behind() -> None:
     assert not empty("a", "").on_branch(1)
 
 
-def test_what_stands_is_on_the_branch_and_in_no_nodes_ranges() -> None:
-    """R50: what the agent can still know."""
-    assert [s for s in range(1, 11) if WHOLE.stands(s)] == [3, 5, 6, 7, 8, 9]
+def test_what_stands_is_on_the_branch_in_no_nodes_ranges_and_not_dropped() -> None:
+    """R50: what the agent can still know. A host dropped the turn at 5."""
+    assert TURN.seq == 5 and TURN.gone
+    assert [s for s in range(1, 11) if WHOLE.stands(s)] == [3, 6, 7, 8, 9]
+    shown = msgspec.structs.replace(WHOLE, items=(NODE, msgspec.structs.replace(TURN, gone=False)))
+    assert [s for s in range(1, 11) if shown.stands(s)] == [3, 5, 6, 7, 8, 9]
 
 
 def test_turns_and_nodes_are_found() -> None:

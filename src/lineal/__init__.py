@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from lineal.session.outcomes import Record as Record
     from lineal.session.outcomes import Recovery as Recovery
     from lineal.session.outcomes import Rollback as Rollback
+    from lineal.session.outcomes import Said as Said
     from lineal.session.outcomes import Status as Status
     from lineal.session.outcomes import View as View
     from lineal.store import Store as Store
@@ -91,7 +92,7 @@ _HOMES = {
     "rules.rollback": ("Checkpoint", "EffectLedger", "authorize_rollback"),
     "session": ("Session",),
     "session.effects": ("Effect", "NoEffect"),
-    "session.outcomes": ("Compacted", "Failed", "Nothing", "Plan", "Record", "Recovery", "Rollback", "Status", "View"),
+    "session.outcomes": ("Compacted", "Failed", "Nothing", "Plan", "Record", "Recovery", "Rollback", "Said", "Status", "View"),
     "store": ("Store", "connect"),
     "summarizers": ("Summary", "SummaryRequest"),
 }

@@ -166,12 +166,15 @@ class Lineage(Struct, frozen=True):
         return self.since <= seq <= self.head or any(a <= seq <= b for a, b in self.segments) or seq in self.promised
 
     def stands(self, seq: int) -> bool:
-        """Whether what was said or done at `seq` can still be known from the view: on this branch and in no node's ranges.
+        """Whether what was said or done at `seq` can still be known from the view: on this branch, in no node's ranges, and
+        not with a turn that a host dropped.
 
         What was done before anything was said belongs to the first thing that was said.
         """
         first = min([*(t.seq for t in self.turns), *(a for n in self.nodes for a, _ in n.ranges)], default=seq)
-        return self.on_branch(seq) and not any(a <= max(seq, first) <= b for n in self.nodes for a, b in n.ranges)
+        place = max(seq, first)
+        dropped = any(t.seq == place and t.gone for t in self.turns)
+        return self.on_branch(seq) and not dropped and not any(a <= place <= b for n in self.nodes for a, b in n.ranges)
 
 
 def chains_of(entry: Entry) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ from lineal.adapters.langgraph import LinealSaver, StaleCheckpointError
 from lineal.errors import CompactionLineageError, UnsafeRollbackError
 from lineal.messages import text_of
 from lineal.store import Store
+from lineal.testing.adapters import Courier
+from lineal.testing.model_server import ModelServer
 
 POLICY = lineal.Policy(trigger=900, ceiling=1_600, target=300, floor_turns=4, summary_max_tokens=150)
 LONG = "Mind the step at the gate, for it is higher than it looks. " * 8
@@ -78,6 +80,34 @@ def people(messages: Sequence[BaseMessage]) -> list[str]:
 @pytest.fixture
 def store() -> Store:
     return lineal.connect("memory:")
+
+
+# --- a real client ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai responses"])
+def test_a_real_client_over_the_providers_protocol(store: Store, provider: str) -> None:
+    """The view, with its summaries and pairs, is what a provider's API takes."""
+    from langchain_openai import ChatOpenAI
+
+    arrived: list[str] = []
+
+    def deliver(parcel: str) -> str:
+        """Deliver a parcel."""
+        arrived.append(parcel)
+        return f"{parcel} was handed over"
+
+    with ModelServer(Courier()) as server:
+        model = ChatOpenAI(model="m", base_url=server.url, api_key="none", use_responses_api=provider != "openai", max_retries=0)  # type: ignore[arg-type]
+        memory = LinealMiddleware(store, policy=POLICY)
+        graph = create_agent(model, [deliver], middleware=[memory], checkpointer=LinealSaver(store))
+        for n in range(8):
+            said = HumanMessage(f"deliver parcel {n}. {LONG}", id=f"u{n}")
+            found = graph.invoke({"messages": [said]}, {"configurable": {"thread_id": "t"}})
+        assert found["messages"][-1].text == "Done: parcel 7 was handed over"
+    session = store.session("t", POLICY)
+    assert arrived == [f"parcel {n}" for n in range(8)] and session.status().generation and session.verify().clean
+    assert [row.state for row in session.ledger()] == ["done"] * 8
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------
@@ -261,7 +291,7 @@ def test_a_tool_with_a_key_is_done_once_whoever_asks(store: Store) -> None:
     agent.say("call pay 17", "u0")
     again = agent.say("call pay 17", "u1")
     assert sent == ["17"]
-    assert "not done again" in again[-2].text and "paid 17" in again[-2].text
+    assert "not done again" in again[-2].text and "as done: it is not sent again" in again[-2].text and "paid 17" in again[-2].text
 
 
 def test_a_tool_that_fails_is_unknown_and_its_error_is_the_callers(store: Store) -> None:

@@ -52,6 +52,7 @@ def place(tmp_path: Path) -> Path:
         assert isinstance(session.compact(), lineal.Compacted)
         session.append(ODD, id="odd")
         session.append(DEEP, id="deep")
+        session.append({"role": "user", "content": "my id is g77"}, id="g77")
         session.checkpoint("noon")
         with pytest.raises(TimeoutError), session.effect("ring", {"bell": 1}, key="bell"):
             raise TimeoutError("no answer")
@@ -184,6 +185,8 @@ def test_what_left_the_view_is_found_and_read_back_exactly(over: Over, place: Pa
         assert ("MV-304", False) in {(one["value"], one["in_summary"]) for one in made["carried"]} and made["tokens"] < made[
             "source_tokens"
         ]
+        (odd,) = (await ask(client, "context_expand", summary_id="g77"))["turns"]
+        assert odd["handle"] == "t:g77", "a turn may have an id that looks like a handle"
         pages, read = await paged(client, "g1", 300)
         assert read == exact and pages > len(exact) / 2
         assert await paged(client, "g1", 20_000) == (1, exact)
@@ -234,7 +237,8 @@ def test_an_effect_is_begun_in_one_call_and_settled_in_another(over: Over, place
         assert "not sent again" in again["why"] and "new key" in again["way_out"]
         assert "key_conflict" in await refusal(client, "effect_begin", **{**MAIL, "args": {"to": "sales"}})
         assert await ask(client, "pin", what="never on a Friday") == await ask(client, "pin", what="never on a Friday")
-        assert await ask(client, "pin", what="a7") == {"pin": "a7"}
+        assert await ask(client, "pin", what="a7") == {"pin": "a7", "turn": "a7", "text": ""}
+        assert [p["text"] or p["turn"] for p in (await ask(client, "context_status"))["pins"]] == ["never on a Friday", "a7"]
         assert "not_in_view" in await refusal(client, "pin", what="u0")
 
     meet(over(place), act)

@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[Arguments, str, str]] = {
     "export": (lambda s: [s], '"role"', "messages"),
     "rules": (lambda s: [], "| row | condition, first match wins | verdict |", "tables"),
 }
-LEFT_OUT = {"demo", "mcp"}  # have tests of their own: the one is slow, the other serves until its client hangs up
+LEFT_OUT = {"demo", "mcp"}  # have tests of their own: one is slow, one serves until it is stopped
 
 
 def test_no_command_is_left_out() -> None:
@@ -132,7 +132,7 @@ def test_a_reading_command_changes_no_byte_and_leaves_no_file(run: Any, store: P
     assert not elsewhere.exists() and answer.exit_code == (0 if command == "doctor" else 5)
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "demo", "effect", "hook", "hook claude-code", "hook codex", "mcp", ""])
+@pytest.mark.parametrize("command", [*COMMANDS, "demo", "mcp", "effect", "hook", "hook claude-code", "hook codex", ""])
 def test_help_is_one_clear_text(run: Any, command: str) -> None:
     result = run(*command.split(), "--help")
     assert result.exit_code == 0 and result.stdout.startswith("Usage: ")

@@ -29,7 +29,9 @@ EXPLAINED: dict[str, str] = {
     "travel: another seq's state is taken for the checkpoint's": "a state's digest covers its seq, and the digest is compared, too",
     "travel: a compaction in flight at the target is in flight again": "the fold voids it; without it the entry is smaller",
     # --- expressions --------------------------------------------------------------------------------------------------
-    "rules/cut.py::protected: unit.turns[[]0].seq < newest.seq < unit.turns[[]-1].seq -> *<=*": (
-        "a unit that begins or ends with the newest user turn has its reason already"
-    ),
+    "fold.py::_chained: return after -> pass": "the same chains are written anew",
+    "rules/cut.py::spill_cut: any(t.id in why for t in u.turns) -> *": "what protects one turn of a unit protects the whole unit",
+    "holder.py::SystemClock.boot: hasattr(time, *": "the two clocks differ only on a machine that slept",
+    "holder.py::new_holder: _start_of(pid) or 0 -> *": "where a process has no start time it is told by its id alone",
+    "holder.py::_boot_id: path.exists() -> *": "where a machine has no boot id a lease is judged by its deadline alone",
 }

@@ -1,10 +1,14 @@
-"""Mutants of pure code, made by a small mutator: conditions negated or shifted by one, and/or swapped, early ways out removed."""
+"""Mutants of pure code, made by a small mutator: conditions negated, and/or swapped, early ways out removed.
+
+`bounds` shifts each limit by one. Where exactly a limit lies is a choice, not a promise: that group is for looking, and no
+part of the check.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mutations.mutant import ROOT, SRC, Mutant, enclosing, functions, offsets, position
@@ -29,20 +33,30 @@ FILES = (
     "rules/completion.py",
     "rules/shapes.py",
 )
-SHIFTED: dict[type[ast.cmpop], ast.cmpop] = {
-    ast.Lt: ast.LtE(), ast.LtE: ast.Lt(), ast.Gt: ast.GtE(), ast.GtE: ast.Gt(),
+NEGATED: dict[type[ast.cmpop], ast.cmpop] = {
+    ast.Lt: ast.GtE(), ast.LtE: ast.Gt(), ast.Gt: ast.LtE(), ast.GtE: ast.Lt(),
     ast.Eq: ast.NotEq(), ast.NotEq: ast.Eq(), ast.In: ast.NotIn(), ast.NotIn: ast.In(), ast.Is: ast.IsNot(), ast.IsNot: ast.Is(),
 }  # fmt: skip
+SHIFTED: dict[type[ast.cmpop], ast.cmpop] = {ast.Lt: ast.LtE(), ast.LtE: ast.Lt(), ast.Gt: ast.GtE(), ast.GtE: ast.Gt()}
 OTHER_CALL = {"min": "max", "max": "min", "any": "all", "all": "any"}
+Change = tuple[ast.expr | ast.stmt, str]  # what is replaced, by what
 ONLY_WORDS = ("tell", "remedy", "when", "then", "message")  # arguments of rows and verdicts that are only read by people
 SAID = ("_told", "_tell", "_named", "_some", "_start", "_asked", "_equal", "_busy", "_stands", "_open", "describe", "barrier_name")
 
 
 def mutants(root: Path = ROOT) -> Iterator[Mutant]:
+    return _made(root, _changes)
+
+
+def bounds(root: Path = ROOT) -> Iterator[Mutant]:
+    return _made(root, _shifts)
+
+
+def _made(root: Path, changes: Callable[[ast.AST], Iterator[Change]]) -> Iterator[Mutant]:
     for file in FILES:
         text = (root / SRC / file).read_text()
         lines, known, seen = offsets(text), functions(text), Counter[str]()
-        for node, new in _changes(ast.parse(text)):
+        for node, new in changes(ast.parse(text)):
             first, last = position(text, lines, node.lineno, node.col_offset), 0
             last = position(text, lines, node.end_lineno or 0, node.end_col_offset or 0)
             where = enclosing(known, first, last)
@@ -55,15 +69,24 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
             yield Mutant(name, file, "", file, first, last, f"({new})" if isinstance(node, ast.expr) else new, where)
 
 
-def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """(what is replaced, by what), in reading order."""
+def _shifts(tree: ast.AST) -> Iterator[Change]:
     for node in _walk(tree):
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            yield node, ast.unparse(ast.Compare(node.left, [SHIFTED[type(node.ops[0])]], node.comparators))
-        elif isinstance(node, ast.Compare):
-            for n, op in enumerate(node.ops):
-                ops = [*node.ops[:n], SHIFTED[type(op)], *node.ops[n + 1 :]]
-                yield node, ast.unparse(ast.Compare(node.left, ops, node.comparators))
+        if isinstance(node, ast.Compare):
+            yield from _other_ops(node, SHIFTED)
+
+
+def _other_ops(node: ast.Compare, other: dict[type[ast.cmpop], ast.cmpop]) -> Iterator[Change]:
+    for n, op in enumerate(node.ops):
+        if type(op) in other:
+            ops = [*node.ops[:n], other[type(op)], *node.ops[n + 1 :]]
+            yield node, ast.unparse(ast.Compare(node.left, ops, node.comparators))
+
+
+def _changes(tree: ast.AST) -> Iterator[Change]:
+    """In reading order."""
+    for node in _walk(tree):
+        if isinstance(node, ast.Compare):
+            yield from _other_ops(node, NEGATED)
         elif isinstance(node, ast.BoolOp):
             other = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
             yield node, ast.unparse(ast.BoolOp(other, node.values))
@@ -96,8 +119,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 def _negated_anyway(test: ast.expr) -> bool:
     """The mutant of the expression itself is its negation already."""
-    shifted = isinstance(test, ast.Compare) and len(test.ops) == 1 and not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-    return shifted or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
+    return (isinstance(test, ast.Compare) and len(test.ops) == 1) or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
 
 
 def _whole(node: ast.BinOp) -> bool:

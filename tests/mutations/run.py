@@ -1,6 +1,6 @@
 """The mutation check: every rule's row and every protocol's step, removed or inverted, must make a test fail.
 
-    python tests/mutations/run.py [--only TEXT] [--workers 2] [--json] [--groups rules,steps,expressions]
+    python tests/mutations/run.py [--only TEXT] [--workers 2] [--json] [--groups rules,steps,expressions,bounds]
 
 Works on copies of the tree; nothing here is changed. First each test is run once and it is noted which functions of lineal
 it calls and which rows decide in it (kept until a file changes); then each mutant meets the tests that can know of it, the
@@ -28,6 +28,7 @@ from mutations.explained import EXPLAINED  # noqa: E402
 from mutations.mutant import Mutant  # noqa: E402
 
 GROUPS = {"rules": rows.mutants, "steps": steps.mutants, "expressions": expressions.mutants}
+ALL_GROUPS = {**GROUPS, "bounds": expressions.bounds}
 BUDGET = 60.0  # recorded seconds of tests that one mutant meets at most (--budget)
 EXPLAINED_BUDGET = 5.0
 
@@ -44,7 +45,7 @@ class Result:
 
 def main() -> int:
     asked = _arguments()
-    chosen = [m for name in asked.groups.split(",") for m in GROUPS[name]() if asked.only in m.name or asked.only in m.group]
+    chosen = [m for name in asked.groups.split(",") for m in ALL_GROUPS[name]() if asked.only in m.name or asked.only in m.group]
     kept = Path(tempfile.gettempdir()) / f"lineal-mutants-{os.getuid()}-survivors.json"
     if asked.again:
         chosen = [m for m in chosen if m.name in json.loads(kept.read_text())]
@@ -69,7 +70,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="mutants or groups with this text in their name")
-    parser.add_argument("--groups", default=",".join(GROUPS), help=f"some of {', '.join(GROUPS)}")
+    parser.add_argument("--groups", default=",".join(GROUPS), help=f"some of {', '.join(ALL_GROUPS)}")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests that a mutant meets at most")
     parser.add_argument("--again", action="store_true", help="only what survived the last time")

@@ -347,3 +347,28 @@ def test_each_of_the_three_budgets_counts() -> None:
 
 def test_a_floor_of_zero_is_empty() -> None:
     assert floor_of((turn(1, "user"),), POLICY.with_(floor_turns=0)) == ()
+
+
+def test_what_waits_for_the_next_pass_is_told() -> None:
+    """R12: of the sides of the newest user turn the heavier one is covered; the other one is named as later, not as covered."""
+    lineage = view(turn(1, "assistant"), turn(2, "user"), *(turn(n, "assistant", tokens=50) for n in range(3, 8)))
+    found = cut(lineage, POLICY)
+    assert ids(found.covered) == ["t3", "t4", "t5"] and ids(found.later) == ["t1"]
+
+
+def test_room_for_a_summary_is_the_smaller_of_its_limit_and_the_target() -> None:
+    """A result is put aside only where what is kept and a summary do not fit under the ceiling together."""
+    result = turn(2, "tool", (), [("a", True)], tokens=900)
+    kept = view(turn(1, "assistant", ["a"]), result, turn(3, "user"))
+    roomy = Policy(trigger=1_000, ceiling=1_200, target=200, floor_turns=3, summary_max_tokens=100)
+    tight = Policy(trigger=1_000, ceiling=1_200, target=200, floor_turns=3, summary_max_tokens=1_000)
+    assert cut(kept, roomy).put_aside == cut(kept, tight).put_aside == ()
+    larger = view(turn(1, "assistant", ["a"]), turn(2, "tool", (), [("a", True)], tokens=1_190), turn(3, "user"))
+    assert ids(cut(larger, roomy).put_aside) == ["t2"]
+
+
+def test_spills_between_what_is_spilled_are_taken_along() -> None:
+    """R53: one stub and not a row of them, also where the first one taken is older than the spill."""
+    node = Node("spill", 1, ((2, 2),), 1, 10, 30)
+    lineage = view(turn(1, "assistant"), node, turn(3, "assistant"), turn(4, "user"), turn(5, "assistant"))
+    assert ids(spill_cut(lineage, POLICY, tokens=25, size=10_000, items=10)) == ["t1", "g1", "t3"]

@@ -13,6 +13,7 @@ from lineal.rules.integrity import (
     Finding,
     Gap,
     Mismatch,
+    Report,
     RowFacts,
     RowSeen,
     conclude,
@@ -162,3 +163,10 @@ def test_reports_stay_bounded_whatever_was_lost() -> None:
     (altered,) = judge_rows(RowFacts(replace(r, inner_ok=False) for r in rows(LISTED_MAX + 500)))
     assert len(altered.seqs) == len(altered.ids) == LISTED_MAX
     assert altered.detail.endswith(f"; and {LISTED_MAX + 499} more")
+
+
+def test_a_report_lists_so_many_places_and_counts_the_rest() -> None:
+    """R61: bounded, whichever of ids and seqs it has."""
+    many = [Report(CompactionVerdict.ALTERED, 1, seqs=(n,), detail="altered") for n in range(LISTED_MAX + 5)]
+    (report,) = conclude(many, None, 1)
+    assert len(report.seqs) == LISTED_MAX and f"and {LISTED_MAX + 4} more" in report.detail

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lineal.rules import quotes
 from lineal.rules.quotes import invented_approval, invented_quote, said, words
 
 USERS = (
@@ -144,3 +145,16 @@ def test_a_yes_to_one_thing_is_none_to_another() -> None:
 @pytest.mark.parametrize("no", ["no", "don't", "Do not go ahead.", "yes?", "not approved", "Could you approve it?"])
 def test_what_is_no_yes(no: str) -> None:
     assert invented_approval("The user approved the deletion.", (no,))
+
+
+def test_words_stand_side_by_side_also_where_a_language_does_not_part_them() -> None:
+    """Not part of a word in one that parts its words; anywhere in one that does not."""
+    assert quotes.contains("never deploy on friday", "deploy on friday") and not quotes.contains("predeploy on", "deploy on")
+    assert not quotes.contains("nevermind", "mind")
+    assert quotes.contains("金曜日にはデプロイしない", "デプロイ") and not quotes.contains("金曜日にはしない", "デプロイ")
+
+
+def test_one_clause_that_is_a_yes_is_a_yes() -> None:
+    """R18: the others may say anything else; a question is none, and a no is none."""
+    assert quotes.says_yes("Yes, but first run the tests.") and quotes.says_yes("I looked at it, go ahead.")
+    assert not quotes.says_yes("Shall I say yes?") and not quotes.says_yes("No, do not go ahead.")

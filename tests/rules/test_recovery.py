@@ -212,3 +212,17 @@ def test_everything_small_agrees_with_the_dumb_rule() -> None:
             assert choice.verdict.allowed is (choice.target is not None)
             compared += 1
     assert compared == 5 * 3 * 4 * 3 * 16
+
+
+def test_a_replay_begins_at_the_barrier_although_rows_below_what_it_needs_are_lost() -> None:
+    """R58: the hole lies where nothing is read; and a refusal names the last that still reads."""
+    behind = replace(COMPACTED, hole=(3, 4), replay_from=30)
+    assert (choose(behind, []).target, choose(behind, []).seq) == ("replay", behind.barrier)
+    refused = choose(replace(COMPACTED, hole=(58, 59), replay_from=30), [])
+    assert (refused.target, refused.seq) == (None, 57)
+
+
+def test_a_checkpoint_without_a_name_is_told_by_its_seq() -> None:
+    verdict = judge(replace(COMPACTED, candidate=Candidate("", 10)))
+    assert verdict.message.startswith("the checkpoint at seq 10")
+    assert judge(replace(COMPACTED, candidate=Candidate("c-1", 10))).message.startswith("checkpoint 'c-1' at seq 10")

@@ -286,3 +286,15 @@ def test_every_pair_of_effects_agrees_with_the_dumb_rule() -> None:
     kinds = [(at, state, idem, guarded, guarded, res) for at, state, idem, guarded, res in product(PLACES, STATES, BOOLS, BOOLS, BOOLS)]
     for one, other in product(kinds, kinds):
         agree([build("a", *one), build("b", *other)])
+
+
+def test_effects_with_texts_for_ids_are_ordered_too() -> None:
+    """Record 003: by the text where the watermark itself is not in the ledger, by entry where it is."""
+    ledger = EffectLedger()
+    for id in ("e2", "e9", "e10"):
+        ledger.record(id, idempotent=False)
+    assert ledger.effects_after("e5") == [("e9", False)] and ledger.effects_after("e9") == [("e10", False)]
+    numbers = EffectLedger()
+    for number in (2, 9):
+        numbers.record(number, idempotent=False)
+    assert numbers.effects_after(5) == [(9, False)]

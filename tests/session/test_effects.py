@@ -424,6 +424,8 @@ def forgotten(session: Session, say: Any, fill: Any, brief: Any, how: str) -> No
     elif how == "spilled":
         fill(session, 12)
         session.spill([t.id for t in session.view().turns][:4])
+    elif how == "dropped by the host":
+        session.note_eviction([t.id for t in session.view().turns], "host")
     else:
         for row in session.ledger():
             session.resolve_effect(row.key, "happened")
@@ -431,7 +433,7 @@ def forgotten(session: Session, say: Any, fill: Any, brief: Any, how: str) -> No
         session.append(say.user(71))
 
 
-@pytest.mark.parametrize("how", ["compacted", "spilled", "rolled back"])
+@pytest.mark.parametrize("how", ["compacted", "spilled", "dropped by the host", "rolled back"])
 def test_an_equal_call_whose_first_run_was_forgotten_is_asked_about(
     house: Any, session: Session, say: Any, fill: Any, brief: Any, world: World, how: str
 ) -> None:

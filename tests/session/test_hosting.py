@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import lineal.aio
-from lineal import Conflict, Corrupt, PolicyError, Record
+from lineal import Conflict, Corrupt, PolicyError, Record, Said
 from lineal.engines.memory import MemoryEngine
 from lineal.session import Session
 from lineal.store import Store
@@ -42,6 +42,36 @@ def test_a_key_that_is_there_is_not_written_again_if_once_is_asked(session: Sess
     head = session.status().head
     assert session.keep("claude", "lines", [Record(1, key="a")], once=True) == first and session.status().head == head
     assert session.keep("claude", "lines", [Record(1, key="a"), Record(2, key="b")], once=True) == [*first, head + 1]
+
+
+def test_what_a_record_says_becomes_a_turn_with_it(session: Session) -> None:
+    """R1, R2, R3: one transaction, in the order given; said again it stands once."""
+    hello, hi = Said("u1", {"role": "user", "content": "hello"}), Said("a1", {"role": "assistant", "content": "hi"}, "assistant")
+    records = [Record("before"), Record([1], key="u1", says=[hello]), Record("between"), Record([2], key="a1", says=[hi]), Record("end")]
+    seqs = session.keep("claude", "lines", records, after=0)
+    assert seqs == [1, 3, 4, 6, 7] and [(t.seq, t.id) for t in session.turns()] == [(2, "u1"), (5, "a1")]
+    assert [k.turns for k in session.kept_at([3, 6])] == [("u1",), ("a1",)]
+    again = session.keep("claude", "lines", [records[1], Record("more"), records[3]], once=True)
+    assert again == [3, 8, 6] and len(session.turns()) == 2 and session.verify().clean
+    with pytest.raises(Conflict, match="newer record"):
+        session.keep("claude", "lines", [Record(3, says=[Said("u2", hello.message)])], after=7)
+    with pytest.raises(Conflict, match="another message"):
+        session.keep("claude", "lines", [Record("first"), Record(3, key="x", says=[Said("u1", {"role": "user", "content": "other"})])])
+    assert session.status().head == 8 and not session.kept("claude", "lines", key="x")
+
+
+def test_a_result_of_a_call_that_never_was_here_is_a_late_one(session: Session) -> None:
+    """R4: a host's history may begin in the middle."""
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c0", "content": "done"}]}
+    session.keep("claude", "lines", [Record(1, says=[Said("r0", result, "tool")])])
+    assert [t.author for t in session.turns()] == ["tool"] and session.verify().clean
+
+
+def test_a_purge_takes_what_a_record_says(session: Session) -> None:
+    """R56."""
+    session.keep("claude", "lines", [Record("secret", says=[Said("u1", {"role": "user", "content": "secret"})]), Record("plain")])
+    session.purge(["u1"])
+    assert [k.data for k in session.kept("claude", "lines")] == ["plain", None]
 
 
 def test_who_read_an_older_record_is_told_so(session: Session) -> None:

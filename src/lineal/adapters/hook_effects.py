@@ -110,20 +110,20 @@ def post_tool_use(hook: Hook) -> Answer:
         ledger = store.session(hook.ledger)
         row = unsettled(ledger).get(call)
         if row is not None:
-            _settle(ledger, call, row, *_outcome(hook, call))
+            _settle(ledger, call, row, *reported(hook.event, call, hook.format))
     return Answer()
 
 
-def _outcome(hook: Hook, call: str) -> tuple[str, str]:
-    """How the call ended, by the same table as in a transcript, and what it answered."""
-    failed = "error" in hook.event
-    given = hook.event.get("error" if failed else "tool_response")
+def reported(event: dict[str, Any], call: str, format: str) -> tuple[str, str]:
+    """How the call of this event ended, by the same table as in a transcript, and what it answered."""
+    failed = "error" in event
+    given = event.get("error" if failed else "tool_response")
     text = _said(given)
-    broken_off = hook.event.get("is_interrupt") or (isinstance(given, dict) and (given.get("interrupted") or given.get("backgroundTaskId")))
+    broken_off = event.get("is_interrupt") or (isinstance(given, dict) and (given.get("interrupted") or given.get("backgroundTaskId")))
     if broken_off:
         return "unknown", text
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": text, "is_error": failed}]}
-    return transcripts.outcome(result, call, hook.format), text
+    return transcripts.outcome(result, call, format), text
 
 
 def _said(given: Any) -> str:
@@ -165,13 +165,13 @@ def ask_transcript(hook: Hook, ledger: Session) -> None:
     path = hook.event.get("transcript_path")
     if not waiting or not isinstance(path, str) or not Path(path).is_file():
         return
-    for call, record in _results(path, hook.format):
+    for call, record in results(path, hook.format):
         if call in waiting:
             row = waiting.pop(call)
             _settle(ledger, call, row, transcripts.outcome(record.message, call, hook.format), result_text(record.message, call))
 
 
-def _results(path: str, format: str) -> Iterator[tuple[str, Record]]:
+def results(path: str, format: str) -> Iterator[tuple[str, Record]]:
     for item in transcripts.read(path, format):
         if isinstance(item, Record):
             yield from ((result.call, item) for result in parse(item.message, item.author).results if result.final)

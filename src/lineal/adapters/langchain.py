@@ -221,7 +221,7 @@ def _repeated(effect: Effect, request: ToolCallRequest) -> Any:
     outcome = effect.result if isinstance(effect.result, dict) else {"says": effect.result}
     if outcome.get("call") == request.tool_call["id"]:
         return load(outcome["answer"])
-    why = effect.verdict.message if effect.verdict else ""
+    why = effect.verdict.message if effect.verdict is not None else ""  # a verdict that refuses is false
     return _told(request, f"[lineal: not done again. {why}]\n{outcome.get('says') or effect.state}")
 
 

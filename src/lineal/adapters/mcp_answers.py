@@ -14,10 +14,20 @@ DEEPEST = 64  # levels of a value that are answered as they are; what lies deepe
 
 
 @dataclass(frozen=True)
+class Pinned:
+    """A pin by its id, and what it keeps verbatim: a turn, or a text."""
+
+    pin: str
+    turn: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Memory:
     status: Status
     health: tuple[HealthRow, ...]
     summaries: tuple[str, ...]
+    pins: tuple[Pinned, ...]
 
 
 @dataclass(frozen=True)
@@ -96,11 +106,6 @@ class Begun:
     outcome: Any
     why: str
     way_out: str
-
-
-@dataclass(frozen=True)
-class Pinned:
-    pin: str
 
 
 def plain(value: Any, depth: int = 0) -> Any:

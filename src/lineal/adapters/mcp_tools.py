@@ -71,11 +71,12 @@ class Tools:
     # --- reading back ------------------------------------------------------------------------------------------------
 
     def context_status(self, session: Name = "") -> Memory:
-        """Sizes and states of the memory, what needs attention, and the handles of what was summarised or put aside."""
+        """Sizes and states of the memory, what needs attention, the handles of what was summarised or put aside, and the pins."""
         memory = self._session(session)
         status = memory.status()
         lineage = memory.log.lineage
-        return Memory(status, tuple(view.health(status, lineage, memory.policy)), tuple(n.handle for n in lineage.nodes))
+        pins = tuple(Pinned(p.id, p.turn, p.text) for p in lineage.pins)
+        return Memory(status, tuple(view.health(status, lineage, memory.policy)), tuple(n.handle for n in lineage.nodes), pins)
 
     def context_search(self, query: str, limit: Annotated[int, Field(ge=1, le=50)] = 10, session: Name = "") -> Found:
         """Find what was said, also what left the view, by its words. Each hit has a handle for context_fetch."""
@@ -110,17 +111,23 @@ class Tools:
         """What a handle stands for: its summary, and the covered turns by their first words, each with a handle of its own."""
         memory = self._session(session)
         turns = memory.expand(summary_id)
-        node = self._explained(memory, int(summary_id[1:])) if re.fullmatch(r"g\d+", summary_id) else None
+        node = self._generation(memory, int(summary_id[1:])) if re.fullmatch(r"g\d+", summary_id) else None
         rest = [t for t in turns if t.seq >= from_seq]
         lines = (Line(t.seq, t.id, t.author, t.tokens, f"t:{t.id}", words(text_of(t.message))) for t in rest[:LINES])
         after = rest[LINES].seq if len(rest) > LINES else 0
-        told = (node.how, node.summary) if node else ("turn", "")
+        told = (node.how, node.summary) if node and node.handle else ("turn", "")
         return Expanded(summary_id, *told, len(turns), tuple(lines), after)
 
     def compaction_explain(self, generation: Annotated[int, Field(ge=0, description="0: the last.")] = 0, session: Name = "") -> Explained:
         """Why a compaction was made, what it read and covered, what stays verbatim or exact, and what can be read back no more."""
         memory = self._session(session)
-        made = self._explained(memory, generation)
+        made = self._generation(memory, generation)
+        if made is None:
+            what = f"generation {generation}" if generation else "compaction"
+            remedy = f"generations run to {memory.log.lineage.last_generation}; context_status names those in the view"
+            raise Refused(
+                Verdict("retention", "unknown_generation", message=f"no {what} is retained in session {memory.name!r}.", remedy=remedy)
+            )
         if not made.turns:
             return Explained(made, 0, "")
         try:
@@ -129,7 +136,8 @@ class Tools:
             return Explained(made, 0, str(gone))
         return Explained(made, readable, "" if readable == made.turns else f"{made.turns - readable} of {made.turns} turns were purged")
 
-    def _explained(self, memory: Session, generation: int) -> view.Generation:
+    def _generation(self, memory: Session, generation: int) -> view.Generation | None:
+        """What the log retains of a generation (0: the last), if anything."""
         entries = [*memory.log.entries(kinds=generations.KINDS)]
         number = generation or generations.newest(entries)
         first = generations.opened_at(number, entries)
@@ -137,12 +145,7 @@ class Tools:
             before = memory.log.at(first - 1) if first else None
         except Refused:  # pruned; the entries of the generation itself may still stand
             before = None
-        made = view.explained(number, entries, before)
-        if made is None:
-            message = f"no generation {number} is retained in session {memory.name!r}." if number else "nothing was compacted yet."
-            remedy = f"generations run to {memory.log.lineage.last_generation}; context_status names those in the view"
-            raise Refused(Verdict("retention", "unknown_generation", message=message, remedy=remedy))
-        return made
+        return view.explained(number, entries, before)
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
@@ -201,7 +204,10 @@ class Tools:
 
     def pin(self, what: Annotated[str, Field(description="A text, or the id of a turn in the view.")], session: Name = "") -> Pinned:
         """Keep a text or a turn verbatim in the view through every compaction."""
-        return Pinned(self._session(session).pin(what))
+        memory = self._session(session)
+        id = memory.pin(what)
+        made = next(p for p in memory.view().pins if p.id == id)
+        return Pinned(id, made.turn, made.text)
 
     # --- for an operator ---------------------------------------------------------------------------------------------
 

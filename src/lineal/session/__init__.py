@@ -356,9 +356,13 @@ class Session:
         """Keep records of a host in the log, all or none, in no view; durable on return. Returns their seqs.
 
         `space` is the host's name. With `after` raises `Conflict` unless the newest record of the group stands at that seq
-        (0: there is none). With `once` a record whose key the group has is not written again: its seq is returned.
+        (0: there is none). With `once` a record whose key the group has is not written again: its seq is returned. What a
+        record `says` becomes a turn with it, idempotent as in `append`; a result without its call is taken as a late one.
         """
-        return hosting.keep(self, text(space, "space"), text(group, "group"), records, maybe(count, after, "seq"), once)
+        seqs = hosting.keep(self, text(space, "space"), text(group, "group"), records, maybe(count, after, "seq"), once)
+        if any(record.says for record in records):
+            self._keep_house()
+        return seqs
 
     def kept(self, space: str, group: str | None = None, key: str | None = None, limit: int | None = None) -> list[Kept]:
         """A group's records (those with this key), newest first, without the released ones. Raises `Corrupt` where one is missing.

@@ -25,15 +25,24 @@ if TYPE_CHECKING:
 
 LOOK_BACK = 200  # rows that are read at once in search of a late result's call
 Given = tuple[str | None, Any, Parsed]  # id, message, what it says
+Ahead = Callable[[Lineage], Sequence[Entry]]
 Beside = Callable[[Lineage, int, int], Sequence[Entry]]
 
 
-def append(session: Session, given: Any, id: Any, author: Any, orphans: bool = False, beside: Beside | None = None) -> list[Turn]:
+def append(
+    session: Session,
+    given: Any,
+    id: Any,
+    author: Any,
+    orphans: bool = False,
+    beside: Beside | None = None,
+    ahead: Ahead | None = None,
+) -> list[Turn]:
     """Append messages in order, all or none. Raises `PolicyError`, `Refused` (dangling result), `Conflict` (id taken).
 
     `orphans`: a result whose call never was in this log (foreign history that was cut) is taken as a late one, not refused.
     `beside(lineage, n, seq)` gives the entries that stand right behind the n-th message's turn, in the same transaction; it
-    is asked for turns that stand already too, and again after a lost race.
+    is asked for turns that stand already too, and again after a lost race. `ahead(lineage)` gives those before the first one.
     """
     batch = _batch(session, given, id, author)
     standing: dict[int, Turn] = {}
@@ -42,7 +51,7 @@ def append(session: Session, given: Any, id: Any, author: Any, orphans: bool = F
         _refuse_made_up(batch, standing)
     while True:
         try:
-            rows = _write(session, batch, standing, orphans, beside)
+            rows = _write(session, batch, standing, orphans, beside, ahead)
         except Duplicate:
             _find_standing(session, batch, standing)
             continue
@@ -97,7 +106,9 @@ def _usage(reason: str, message: str, remedy: str) -> PolicyError:
     return PolicyError(Verdict("append", reason, message=message, remedy=remedy))
 
 
-def _write(session: Session, batch: list[Given], standing: dict[int, Turn], orphans: bool, beside: Beside | None) -> list[Row]:
+def _write(
+    session: Session, batch: list[Given], standing: dict[int, Turn], orphans: bool, beside: Beside | None, ahead: Ahead | None
+) -> list[Row]:
     todo = [(n, given) for n, given in enumerate(batch) if n not in standing]
     if not todo and beside is None:
         return []
@@ -106,7 +117,7 @@ def _write(session: Session, batch: list[Given], standing: dict[int, Turn], orph
         if lineage.branch:
             _refuse_or_note_earlier(session, lineage, todo, standing)
         dangling = _dangling(session, lineage, todo, orphans)
-        entries: list[Entry] = []
+        entries: list[Entry] = [*ahead(lineage)] if ahead else []
         for n, given in enumerate(batch):
             seq = standing[n].seq if n in standing else lineage.head + 1 + len(entries)
             if n not in standing:

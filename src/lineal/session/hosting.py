@@ -14,8 +14,9 @@ from lineal import codec, ranges
 from lineal.entries import Entry, HostRecord, Range
 from lineal.errors import Conflict, Corrupt, PolicyError, Verdict, quoted
 from lineal.lineage import Lineage, host_chain
+from lineal.session import appending
 from lineal.session.lookups import find_all, refuse_unless_all
-from lineal.session.outcomes import Kept, Record
+from lineal.session.outcomes import Kept, Record, Said
 
 if TYPE_CHECKING:
     from lineal.session import Session
@@ -24,25 +25,55 @@ RELEASED = ""  # the group of the records that release others: no host may use i
 
 
 def keep(session: Session, space: str, group: str, records: Sequence[Record], after: int | None, once: bool) -> list[int]:
-    """Append these, all or none; returns their seqs. See `Session.keep`."""
+    """Append these and what they say, all or none; returns the records' seqs. See `Session.keep`."""
     _refuse_unless_records(records)
+    session.log.catch_up()
+    first, said = _by_turns(records)
     seqs: list[int] = []
+    place = 0
 
-    def decide(lineage: Lineage) -> Sequence[Entry]:
+    def entries(some: Sequence[Record]) -> list[Entry]:
+        nonlocal place
+        fresh: list[Entry] = []
+        for record in some:
+            known = kept(session, space, group, record.key, 1) if once and record.key else []
+            seqs.append(known[0].seq if known else place + len(fresh) + 1)
+            if not known:
+                turns = (*record.turns, *(one.id for one in record.says))
+                fresh.append(HostRecord(space=space, group=group, key=record.key, data=record.data, turns=turns))
+        place += len(fresh)
+        return fresh
+
+    def ahead(lineage: Lineage) -> Sequence[Entry]:
+        nonlocal place
         seqs.clear()
+        place = lineage.head
         if after is not None:
             _refuse_unless_newest(session, lineage, space, group, after)
-        entries: list[Entry] = []
-        for record in records:
-            known = kept(session, space, group, record.key, 1) if once and record.key else []
-            seqs.append(known[0].seq if known else lineage.head + len(entries) + 1)
-            if not known:
-                entries.append(HostRecord(space=space, group=group, key=record.key, data=record.data, turns=tuple(record.turns)))
-        return entries
+        return entries(first)
 
-    session.log.catch_up()
-    session.log.write(decide)
+    def beside(lineage: Lineage, n: int, seq: int) -> Sequence[Entry]:
+        nonlocal place
+        place = max(place, seq)  # a turn that stands already has its seq far below
+        return entries(said[n][1])
+
+    if said:
+        turns = [one for one, _ in said]
+        messages, ids, authors = [t.message for t in turns], [t.id for t in turns], [t.author for t in turns]
+        appending.append(session, messages, ids, authors, orphans=True, beside=beside, ahead=ahead)
+    else:
+        session.log.write(ahead)
     return seqs
+
+
+def _by_turns(records: Sequence[Record]) -> tuple[list[Record], list[tuple[Said, list[Record]]]]:
+    """The records before the first message, and each message with those that stand behind its turn: the one that says it comes last."""
+    first: list[Record] = []
+    said: list[tuple[Said, list[Record]]] = []
+    for record in records:
+        said += [(one, []) for one in record.says]
+        (said[-1][1] if said else first).append(record)
+    return first, said
 
 
 def _refuse_unless_records(records: Sequence[Record]) -> None:

@@ -179,12 +179,25 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Said:
+    """A message that a record says: its turn's id, and who really wrote it."""
+
+    id: str
+    message: Any
+    author: str | None = None
+
+
+@dataclass(frozen=True)
 class Record:
-    """Something for a host to keep: any JSON. `turns`: ids of the turns whose content it repeats, so that a purge takes it too."""
+    """Something for a host to keep: any JSON. `turns`: ids of the turns whose content it repeats, so that a purge takes it too.
+
+    `says`: messages that become turns in the same transaction; their content is repeated by `data` as a matter of course.
+    """
 
     data: Any
     key: str = ""
     turns: Sequence[str] = ()
+    says: Sequence[Said] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ begins in the middle of a chain says so in the same way, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,38 @@ def read(path: Path, conversation: int, tally: Tally) -> Iterator[Item]:
         else:
             yield from session.take(found)
     yield from session.flush()
+
+
+def said(line: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    """(id, message, author) of each message that one line says by itself, for hosts that hand on line by line.
+
+    Nothing is gathered from other lines. A compaction's summary is a message here (author `system`): behind its boundary it
+    is what the model has.
+    """
+    uuid = line.get("uuid")
+    if line.get("type") not in ("user", "assistant") or not uuid or not _has_message(line) or line.get("isApiErrorMessage"):
+        return []
+    content, id = line["message"]["content"], f"id:{uuid}" if uuid.startswith("@") else uuid
+    if line["type"] == "assistant":
+        return [(id, {"role": "assistant", "content": _blocks(content)}, "assistant")] if content else []
+    results, words = _halves(content)
+    found = [(id, {"role": "user", "content": results}, "tool")] if results else []
+    if words:
+        author = "system" if line.get("isCompactSummary") else _author(line, words)
+        found.append((f"{id}:text" if results else id, {"role": "user", "content": words}, author))
+    return found
+
+
+def preserved(metadata: Any, lines: Sequence[str]) -> list[str]:
+    """Of the lines (their uuids, oldest first) before a boundary those that stay behind its summary: named one by one, or by
+    first and last."""
+    listed, segment = (metadata.get(k) if isinstance(metadata, dict) else None for k in ("preservedMessages", "preservedSegment"))
+    named = listed.get("uuids") if isinstance(listed, dict) else None
+    if isinstance(named, list):
+        return [str(uuid) for uuid in named]
+    head, tail = (str(segment.get(k)) for k in ("headUuid", "tailUuid")) if isinstance(segment, dict) else ("", "")
+    last = lines.index(tail) + 1 if tail in lines else len(lines)
+    return [*lines[lines.index(head) : last]] if head in lines else []
 
 
 class _Session:
@@ -83,7 +115,7 @@ class _Session:
             yield from self._system(found)
         elif value["type"] not in ("user", "assistant"):
             self.tally[value["type"]] += 1
-        elif not self._has_message(value):
+        elif not _has_message(value):
             yield from self.damage(found.damage(f"a {value['type']} line without a message or without an id"))
         elif self._other_chain(value):
             self.tally["sidechain"] += 1
@@ -117,11 +149,6 @@ class _Session:
         self.seen.setdefault(uuid, mark)
         return again
 
-    @staticmethod
-    def _has_message(value: dict[str, Any]) -> bool:
-        message = value.get("message")
-        return isinstance(message, dict) and are_blocks(message.get("content")) and isinstance(value.get("uuid"), str)
-
     def _other_chain(self, value: dict[str, Any]) -> bool:
         sidechain = value.get("isSidechain") is True
         if self.sidechain is None:
@@ -142,15 +169,9 @@ class _Session:
             self.tally[f"system/{subtype}"] += 1
 
     def _kept(self, metadata: Any) -> list[str]:
-        """Records that stay behind the summary, where a newer version says so: by all their lines, or by first and last."""
-        listed, segment = (metadata.get(k) if isinstance(metadata, dict) else None for k in ("preservedMessages", "preservedSegment"))
-        named = listed.get("uuids") if isinstance(listed, dict) else None
-        if not isinstance(named, list) and isinstance(segment, dict):
-            lines, head, tail = list(self.records_of), str(segment.get("headUuid")), str(segment.get("tailUuid"))
-            last = lines.index(tail) + 1 if tail in lines else len(lines)
-            named = lines[lines.index(head) : last] if head in lines else []
-        found = named if isinstance(named, list) else []
-        return list(dict.fromkeys(id for uuid in found for id in self.records_of.get(str(uuid), ())))
+        """Records that stay behind the summary, where a newer version says so."""
+        named = preserved(metadata, [*self.records_of])
+        return list(dict.fromkeys(id for uuid in named for id in self.records_of.get(uuid, ())))
 
     def _summary(self, found: Found) -> Iterator[Item]:
         summary = text_of(found.value["message"]["content"])
@@ -178,9 +199,7 @@ class _Session:
         self.open_calls |= {str(b.get("id")) for b in blocks if b["type"] == "tool_use"}
 
     def _user(self, found: Found) -> Iterator[Item]:
-        content = found.value["message"]["content"]
-        results = [b for b in content if b["type"] == "tool_result"] if isinstance(content, list) else []
-        words = [b for b in content if b["type"] != "tool_result"] if isinstance(content, list) else content
+        results, words = _halves(found.value["message"]["content"])
         answers = not words and {str(b.get("tool_use_id")) for b in results} <= self.open_calls
         if not answers:
             yield from self.flush()
@@ -198,6 +217,18 @@ class _Session:
         id = self.ids.unique(f"{uuid}:text" if second and uuid else uuid)
         self.records_of.setdefault(str(uuid), []).append(str(id))
         return Record(found.line, id, message, author, epoch(found.value.get("timestamp")), found.place + second)
+
+
+def _has_message(value: dict[str, Any]) -> bool:
+    message = value.get("message")
+    return isinstance(message, dict) and are_blocks(message.get("content")) and isinstance(value.get("uuid"), str)
+
+
+def _halves(content: Any) -> tuple[list[dict[str, Any]], Any]:
+    """The tool results of a user's line, and its words."""
+    if not isinstance(content, list):
+        return [], content
+    return [b for b in content if b["type"] == "tool_result"], [b for b in content if b["type"] != "tool_result"]
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:

@@ -1,0 +1,314 @@
+"""Google ADK on lineal: the contract of its session services, a real runner, its compaction, and a process that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk", reason="the extra `google-adk` is not installed")
+
+from google.adk.agents import Agent
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai.types import Content, FunctionCall, Part
+
+import lineal
+from lineal.adapters.google_adk import LinealSessionService, name_of
+from lineal.adapters.google_adk_guard import LinealEffectPlugin, LinealSummarizer
+from lineal.errors import UnsafeRollbackError
+from lineal.messages import text_of
+from lineal.store import Store
+from lineal.testing.adapters import SMALL, Courier
+
+WHO = {"app_name": "post", "user_id": "ann", "session_id": "s1"}
+BRIEF = "They spoke of parcels, and each was handed over."
+
+
+def run(act: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(act)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return lineal.connect("memory:" if request.param == "memory" else tmp_path / "agent.db")
+
+
+def said(text: str, author: str = "user", invocation: str = "i1", **delta: Any) -> Event:
+    content = Content(role="user" if author == "user" else "model", parts=[Part(text=text)])
+    return Event(author=author, content=content, invocation_id=invocation, actions=EventActions(state_delta=delta))
+
+
+# --- the contract of session services --------------------------------------------------------------------------------
+
+
+def test_events_come_back_equal_and_in_order(store: Store) -> None:
+    """R1, R3, R7."""
+
+    async def act() -> None:
+        service = LinealSessionService(store)
+        session = await service.create_session(**WHO, state={"k": 1})
+        events = [said("é\0\U0001f600"), said("hello", "post", n=2)]
+        events.append(
+            Event(author="post", content=Content(role="model", parts=[Part(inline_data={"mime_type": "image/png", "data": b"\x00\xff"})]))
+        )
+        for event in events:
+            await service.append_event(session, event)
+        again = await LinealSessionService(store).get_session(**WHO)
+        assert again is not None and again.events == events == session.events
+        assert again.state == session.state == {"k": 1, "n": 2}
+        assert [t.id for t in service.lineal(**WHO).turns()] == [e.id for e in events[:2]]
+        latest = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=1))
+        assert latest is not None and latest.events == events[-1:] and latest.state == again.state
+        none = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=0))
+        assert none is not None and none.events == []
+        after = await service.get_session(**WHO, config=GetSessionConfig(after_timestamp=events[1].timestamp))
+        assert after is not None and after.events == events[1:]
+        assert await service.get_session(app_name="post", user_id="ann", session_id="nobody") is None
+
+    run(act())
+
+
+def test_state_has_its_scopes_and_temporary_state_is_never_written(store: Store) -> None:
+    async def act() -> None:
+        service = LinealSessionService(store)
+        first = await service.create_session(**WHO, state={"app:a": 1, "user:u": 2, "s": 3, "temp:t": 4})
+        other = await service.create_session(app_name="post", user_id="bob", session_id="s2")
+        assert other.state == {"app:a": 1}
+        await service.append_event(first, said("x", **{"app:a": 10, "user:u": 20, "s": 30, "temp:t": 40}))
+        assert first.state["temp:t"] == 40
+        again = await service.get_session(**WHO)
+        assert again is not None and again.state == {"app:a": 10, "user:u": 20, "s": 30}
+        assert await service.get_user_state(app_name="post", user_id="ann") == {"u": 20}
+        assert not any(b"temp:t" in row.body for name in store.sessions() for row in store.engine.scan(name))
+
+    run(act())
+
+
+def test_sessions_are_listed_as_they_were_used_and_deleted_for_good(store: Store) -> None:
+    async def act() -> None:
+        service = LinealSessionService(store)
+        made = [await service.create_session(app_name="a/b", user_id="u:1", session_id=f"s {n}") for n in range(3)]
+        await service.create_session(app_name="a", user_id="b/u:1", session_id="s")
+        await service.append_event(made[0], said("now"))
+        listed = await service.list_sessions(app_name="a/b", user_id="u:1")
+        assert [s.id for s in listed.sessions] == ["s 1", "s 2", "s 0"] and not any(s.events for s in listed.sessions)
+        await service.delete_session(app_name="a/b", user_id="u:1", session_id="s 0")
+        await service.delete_session(app_name="a/b", user_id="u:1", session_id="never was")
+        assert len((await service.list_sessions(app_name="a/b")).sessions) == 2
+        with pytest.raises(AlreadyExistsError):
+            await service.create_session(app_name="a/b", user_id="u:1", session_id="s 1")
+
+    run(act())
+
+
+def test_a_writer_that_read_an_older_session_is_told_so(store: Store) -> None:
+    """R31: by the log's sequence; no clock is asked."""
+
+    async def act() -> None:
+        one, two = LinealSessionService(store), LinealSessionService(store)
+        await one.create_session(**WHO)
+        (first, second) = (await one.get_session(**WHO), await two.get_session(**WHO))
+        assert first and second
+        await one.append_event(first, said("one"))
+        with pytest.raises(StaleSessionError, match="get it again"):
+            await two.append_event(second, said("two"))
+        fresh = await two.get_session(**WHO)
+        assert fresh
+        await two.append_event(fresh, said("two"))
+        assert [t.message["content"] for t in one.lineal(**WHO).turns()] == ["one", "two"]
+
+    run(act())
+
+
+def test_partial_events_are_not_kept(store: Store) -> None:
+    async def act() -> None:
+        service = LinealSessionService(store)
+        session = await service.create_session(**WHO)
+        event = said("half")
+        event.partial = True
+        await service.append_event(session, event)
+        again = await service.get_session(**WHO)
+        assert again is not None and again.events == []
+
+    run(act())
+
+
+# --- a real runner -----------------------------------------------------------------------------------------------------
+
+
+class Script(BaseLlm):
+    """A model of ADK that says what the courier says."""
+
+    courier: Any = None
+
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        answer = self.courier([m for content in llm_request.contents for m in as_chat(content)])
+        parts = [Part(text=answer["content"])] if answer["content"] else []
+        for call in answer.get("tool_calls", ()):
+            arguments = {"parcel": call["id"].split("-", 2)[2]}
+            parts.append(Part(function_call=FunctionCall(name="deliver", args=arguments)))
+        yield LlmResponse(content=Content(role="model", parts=parts))
+
+
+def as_chat(content: Content) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for part in content.parts or ():
+        if call := part.function_call:
+            function = {"name": call.name, "arguments": "{}"}
+            found.append({"role": "assistant", "content": "", "tool_calls": [{"id": call.id, "type": "function", "function": function}]})
+        elif back := part.function_response:
+            result = back.response or {}
+            found.append({"role": "tool", "tool_call_id": back.id, "content": str(result.get("result", result.get("error", result)))})
+        elif part.text:
+            found.append({"role": "user" if content.role == "user" else "assistant", "content": part.text})
+    return found
+
+
+class Post:
+    def __init__(self, store: Store, courier: Courier, deliver: Callable[[str], str], policy: Any):
+        self.service = LinealSessionService(store, policy=policy, summarizer=lambda request: BRIEF)
+        agent = Agent(name="post", model=Script(model="m", courier=courier), tools=[deliver])
+        plugin = LinealEffectPlugin(self.service)
+        self.runner = Runner(app_name="post", agent=agent, session_service=self.service, plugins=[plugin])
+        self.session = self.service.lineal(**WHO)
+
+    async def _say(self, text: str) -> None:
+        if await self.service.get_session(**WHO) is None:
+            await self.service.create_session(**WHO)
+        message = Content(role="user", parts=[Part(text=text)])
+        async for _ in self.runner.run_async(user_id="ann", session_id="s1", new_message=message):
+            pass
+
+    def say(self, text: str) -> str:
+        run(self._say(text))
+        return text_of(self.session.view().turns[-1].message)
+
+
+def test_a_run_of_a_real_runner_stands_in_the_log(store: Store) -> None:
+    """R1, R47: what is said in order, each call with its result, and the ledger."""
+    arrived: list[str] = []
+
+    def deliver(parcel: str) -> str:
+        """Deliver a parcel."""
+        arrived.append(parcel)
+        return f"{parcel} was handed over"
+
+    post = Post(store, Courier(), deliver, SMALL)
+    assert "books was handed over" in post.say("deliver books.")
+    assert [t.author for t in post.session.turns()] == ["user", "assistant", "tool", "assistant"]
+    assert arrived == ["books"] and [(row.tool, row.state) for row in post.session.ledger()] == [("deliver", "done")]
+    assert post.session.verify().clean and not post.session.status().open_calls
+
+
+def test_a_tool_that_raises_is_unknown(store: Store) -> None:
+    """R47."""
+
+    def deliver(parcel: str) -> str:
+        """Deliver a parcel."""
+        raise TimeoutError("no answer")
+
+    post = Post(store, Courier(), deliver, SMALL)
+    with pytest.raises(TimeoutError):
+        post.say("deliver books.")
+    assert [row.state for row in post.session.ledger()] == ["unknown"]
+
+
+LIFE = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+import test_google_adk as tests
+import lineal
+
+place, parcels, dies = sys.argv[1:]
+
+def deliver(parcel: str) -> str:
+    '''Deliver a parcel.'''
+    if dies == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    with open(parcels, "a") as arrived:
+        arrived.write(parcel + "\\n")
+        arrived.flush()
+        os.fsync(arrived.fileno())
+    if dies == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return parcel + " was handed over"
+
+tests.Post(lineal.connect(place), tests.Courier(), deliver, tests.SMALL).say("deliver books.")
+"""
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_killed_in_the_tool_it_is_not_sent_again(tmp_path: Path, dies: str) -> None:
+    """R30, R47: all that was said before the kill is there; the call's outcome is unknown, and an equal one is not made in silence."""
+    parcels = tmp_path / "parcels"
+    program = LIFE.format(tests=str(Path(__file__).parent))
+    command = [sys.executable, "-c", program, str(tmp_path / "post.db"), str(parcels), dies]
+    assert subprocess.run(command, env={**os.environ}, timeout=120).returncode == -signal.SIGKILL
+    with lineal.connect(tmp_path / "post.db") as store:
+        session = store.session(name_of("post", "ann", "s1"))
+        assert [t.author for t in session.turns()] == ["user", "assistant"] and session.verify().clean
+        assert [row.state for row in session.ledger()] == ["unknown"]
+    assert subprocess.run([*command[:-1], ""], env={**os.environ}, timeout=120).returncode == 0
+    arrived = parcels.read_text().splitlines() if parcels.exists() else []
+    assert arrived == (["books"] if dies == "after" else [])
+
+
+# --- compaction and rewind ---------------------------------------------------------------------------------------------
+
+
+def test_a_compaction_is_committed_before_adk_hears_of_it(store: Store) -> None:
+    """Record 002: ADK's event stands for what the rule let lineal cover, and for nothing more."""
+
+    async def act() -> None:
+        service = LinealSessionService(store, policy=SMALL, summarizer=lambda request: BRIEF)
+        session = await service.create_session(**WHO)
+        for n in range(20):
+            await service.append_event(session, said(f"turn {n} " + "and so on " * 20, "post" if n % 2 else "user"))
+        summarizer = LinealSummarizer(service.lineal(**WHO))
+        event = await summarizer.maybe_summarize_events(events=session.events)
+        assert event is not None and event.actions.compaction is not None
+        span, log = event.actions.compaction, service.lineal(**WHO)
+        assert span.compacted_content.parts and span.compacted_content.parts[0].text == BRIEF
+        covered = {e.id for e in session.events if span.start_timestamp <= e.timestamp <= span.end_timestamp}
+        assert covered and not covered & {t.id for t in log.view().turns}
+        assert (event.custom_metadata or {})["lineal_generation"] == log.status().generation == 1
+        assert await summarizer.maybe_summarize_events(events=session.events[-2:]) is None and summarizer.refused
+
+    run(act())
+
+
+def test_a_rewind_goes_back_through_the_gates(store: Store) -> None:
+    """Record 003: not over an effect that nothing else guards."""
+
+    async def act() -> None:
+        service = LinealSessionService(store)
+        session = await service.create_session(**WHO)
+        for n in range(3):
+            await service.append_event(session, said(f"ask {n}", invocation=f"i{n}"))
+            await service.append_event(session, said(f"answer {n}", "post", invocation=f"i{n}"))
+        rewind = Event(author="user", invocation_id="back", actions=EventActions(rewind_before_invocation_id="i2"))
+        await service.append_event(session, rewind)
+        log = service.lineal(**WHO)
+        assert [t.message["content"] for t in log.turns()] == ["ask 0", "answer 0", "ask 1", "answer 1"]
+        with log.effect("mail", {"to": "bob"}) as effect:
+            effect.settle("sent")
+        refused = Event(author="user", invocation_id="back", actions=EventActions(rewind_before_invocation_id="i1"))
+        with pytest.raises(UnsafeRollbackError):
+            await service.append_event(session, refused)
+        again = await service.get_session(**WHO)
+        assert again is not None and again.events[-1] == rewind
+
+    run(act())
