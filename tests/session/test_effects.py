@@ -558,3 +558,33 @@ def test_the_front_doors_example_works(house: Any, world: World) -> None:
             effect.settle(world.do())
         result = effect.result
     assert result == {"what": "rotated", "nth": 1}
+
+
+# --- one row of the ledger -------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_asked_for_one_key_and_reads_no_other_row(tmp_path: Path) -> None:
+    """R49: what another process has settled meanwhile is seen, and a key that nobody used has no row."""
+
+    class Counting(MemoryEngine):
+        scanned = 0
+
+        def scan(self, session: str, after: int = 0, until: int | None = None, kinds: Any = None) -> Any:
+            for row in super().scan(session, after, until, kinds):
+                self.scanned += 1
+                yield row
+
+    engine = Counting()
+    session, other = Store(engine).session("s"), Store(engine).session("s")
+    for n in range(300):
+        with session.effect("send", {"n": n}, key=f"k{n}") as effect:
+            effect.settle(n)
+    assert [(row.key, row.outcome) for row in session.ledger("k7")] == [("k7", 7)] and session.ledger("k7") == [session.ledger()[7]]
+    assert session.ledger("nobody's") == []
+    assert other.ledger("k299")[0].outcome == 299
+    engine.scanned = 0
+    session.ledger("k7")
+    assert engine.scanned < 30
+    with session.effect("send", {"n": 300}, key="k300"):
+        assert other.ledger("k300")[0].state == "intended"
+    assert other.ledger("k300")[0].state == "unknown"

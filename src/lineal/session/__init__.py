@@ -316,9 +316,9 @@ class Session:
         """Record what was found out about an effect: "happened", "not_happened" or "compensated"."""
         return effects.resolve(self, text(key, "key", 0), finding, text(note, "note", 0))
 
-    def ledger(self) -> list[LedgerRow]:
-        """Every effect of this log, oldest first."""
-        return effects.ledger(self)
+    def ledger(self, key: str | None = None) -> list[LedgerRow]:
+        """Every effect of this log, oldest first; with `key` that one alone (or none), found without reading the log."""
+        return effects.ledger(self, maybe(text, key, "key", 0))
 
     # --- recall ------------------------------------------------------------------------------------------------------
 

@@ -313,12 +313,14 @@ def row_of(session: Session, lineage: Lineage, key: str) -> LedgerRow | None:
     return present(session, lineage, rows[0]) if rows else None
 
 
-def ledger(session: Session) -> list[LedgerRow]:
-    """Every effect of the log, oldest first; an effect of a dead holder is shown as *unknown*.
+def ledger(session: Session, key: str | None = None) -> list[LedgerRow]:
+    """Every effect of the log, oldest first; an effect of a dead holder is shown as *unknown*. With `key` that one alone.
 
     The whole chain is read, not only the rows of effects: one that was taken out must not simply be absent.
     """
     lineage = session.log.catch_up()
+    if key is not None:
+        return [row] if (row := row_of(session, lineage, key)) else []
     found = ((row.seq, entry) for row, entry in session.log.entries())
     return [present(session, lineage, row) for row in _rows(found)]
 

@@ -5,6 +5,7 @@
 | what happened, in order? | `timeline` over the log's entries |
 | what is the model shown, and why? | `context`, with `budgets` for what it costs |
 | what was done to the world? | `ledger` |
+| why was a generation made, and what became of what it covered? | `explained` |
 | is it well? | `health` |
 | where would recovery go, and why not elsewhere? | `recovery` |
 
@@ -27,6 +28,7 @@ from lineal.rules import recovery as recovery_rule
 from lineal.rules.cut import protected
 from lineal.rules.recovery import Candidate, RecoveryChoice, RecoveryFacts
 from lineal.tokens import Counter, measure
+from lineal.view.generations import Carried, Generation, explained
 from lineal.view.lines import TimelineRow, as_text, counted_turns, first_ids, timeline, words
 
 if TYPE_CHECKING:
@@ -34,13 +36,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BudgetRow",
+    "Carried",
     "ContextRow",
+    "Generation",
     "HealthRow",
     "LedgerLine",
     "RecoveryRow",
     "TimelineRow",
     "budgets",
     "context",
+    "explained",
     "health",
     "ledger",
     "recovery",
