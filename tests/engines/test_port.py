@@ -24,7 +24,7 @@ def test_a_url_names_its_engine(store_path: Path) -> None:
 
 
 def test_an_unknown_scheme_is_unavailable_and_lists_what_there_is() -> None:
-    with pytest.raises(Unavailable, match="unknown scheme 'postgresq'.*use memory:, a file path"):
+    with pytest.raises(Unavailable, match="unknown scheme 'postgresq'.*use a file path, memory:"):
         open_engine("postgresq://host/db")
 
 

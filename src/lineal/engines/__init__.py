@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from lineal.errors import Conflict, PolicyError, Unavailable, Verdict
@@ -116,26 +117,43 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
+OURS = {  # scheme: module, class, extra
+    "memory": ("memory", "MemoryEngine", ""),
+    "sqlite": ("sqlite", "SqliteEngine", ""),
+    "file": ("sqlite", "SqliteEngine", ""),
+    "postgresql": ("postgres", "PostgresEngine", "postgres"),
+    "postgres": ("postgres", "PostgresEngine", "postgres"),
+    "rocksdb": ("rocksdb", "RocksEngine", "rocksdb"),
+    "cassandra": ("cassandra", "CassandraEngine", "cassandra"),
+}
+
+
 def open_engine(url: str, create: bool = True) -> Engine:
-    """The engine that `url` names: `memory:`, a file path or `sqlite:///path`, or an installed `lineal.engines` entry point.
+    """The engine that `url` names: a file path, one of the schemes of `OURS`, or an installed `lineal.engines` entry point.
 
-    Raises `Unavailable` for an unknown scheme, or for a file that does not exist when `create` is False.
+    Raises `Unavailable` for an unknown scheme, for an engine whose extra is missing, or for a store that does not exist
+    when `create` is False.
     """
-    scheme, separator, _ = url.partition(":")
-    if url == "memory:":
-        from lineal.engines.memory import MemoryEngine
-
-        return MemoryEngine()
-    if not separator or scheme in ("sqlite", "file") or len(scheme) == 1:
-        from lineal.engines.sqlite import SqliteEngine
-
-        return SqliteEngine.open(url, create=create)
+    scheme = scheme_of(url)
+    if scheme in OURS:
+        module, name, extra = OURS[scheme]
+        try:
+            ours: type[Any] = getattr(import_module(f"lineal.engines.{module}"), name)
+        except ImportError as missing:
+            raise Unavailable(f"the engine of {scheme}:", f"{missing.name} is not installed", f"pip install 'lineal[{extra}]'") from missing
+        engine: Engine = ours.open(url, create=create)
+        return engine
     from importlib.metadata import entry_points
 
     for point in entry_points(group="lineal.engines"):
         if point.name == scheme:
-            engine: Engine = point.load()(url, create=create)
-            return engine
-    raise Unavailable(
-        f"no engine for {url!r}", f"unknown scheme {scheme!r}", "use memory:, a file path, sqlite:///path, or install the engine's extra"
-    )
+            theirs: Engine = point.load()(url, create=create)
+            return theirs
+    remedy = f"use a file path, {', '.join(f'{s}:' for s in OURS)} or install an engine that brings it"
+    raise Unavailable(f"no engine for {url!r}", f"unknown scheme {scheme!r}", remedy)
+
+
+def scheme_of(url: str) -> str:
+    """What stands before the colon; a path (also one with a drive's letter) is of `sqlite`."""
+    scheme, separator, _ = url.partition(":")
+    return scheme if separator and len(scheme) > 1 else "sqlite"

@@ -47,6 +47,13 @@ class MemoryEngine:
 
     name = "memory"
 
+    @classmethod
+    def open(cls, url: str, create: bool = True) -> MemoryEngine:
+        """An empty store, whatever `create` says: there is never one there. Raises `Unavailable` for anything but `memory:`."""
+        if url != "memory:":
+            raise Unavailable(f"no engine for {url!r}", "a store in memory has no name", "use memory:")
+        return cls()
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._logs: dict[str, _Log] = {}
