@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lineal.engines import open_engine
+from lineal.engines import mounts, open_engine
 from lineal.engines.mounts import UNSAFE, refuse_unless_locks_hold, refuse_unsafe_mount
 from lineal.errors import Unavailable
 
@@ -60,3 +60,16 @@ def test_a_directory_without_locks_is_refused(store_path: Path, monkeypatch: pyt
     with pytest.raises(Unavailable, match="No locks available"):
         open_engine(str(store_path))
     assert list(store_path.parent.iterdir()) == []
+
+
+def test_a_store_on_an_unsafe_mount_is_not_opened(store_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R38: neither made there nor opened there, unless it is said that no other host will."""
+    table = tmp_path / "mountinfo"
+    table.write_text(f"30 21 0:40 / {store_path.parent} rw,relatime shared:7 - nfs4 server:/export rw\n")
+    monkeypatch.setattr(mounts, "_TABLE", table)
+    with pytest.raises(Unavailable, match="nfs4.*mount=any"):
+        open_engine(f"{store_path}")
+    assert not store_path.exists()
+    open_engine(f"{store_path}?mount=any").close()
+    with pytest.raises(Unavailable, match="nfs4"):
+        open_engine(f"{store_path}")

@@ -373,3 +373,22 @@ def test_many_readers_leave_few_connections(store_path: Path) -> None:
         thread.join()
     assert 0 < len(engine._readers) <= module.IDLE_READERS
     engine.close()
+
+
+def test_a_long_delete_lets_others_write_between_its_chunks(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R37: a chunk ends when its time is up, however few rows it took; the lock is free until the next."""
+    engine, other = SqliteEngine.open(str(store_path)), SqliteEngine.open(f"{store_path}?wait=0")
+    engine.append("s", 0, rows(1, 6))
+    written = 0
+
+    def nap(seconds: float) -> None:
+        nonlocal written
+        other.append("other", written, [row(written + 1)])
+        written += 1
+
+    monkeypatch.setattr(module, "CHUNK_SECONDS", -1.0)
+    monkeypatch.setattr(module.time, "sleep", nap)
+    engine.delete("s", range(1, 6))
+    assert written == 4 and [r.seq for r in engine.scan("s")] == [6]
+    engine.close()
+    other.close()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from lineal.engines.memory import MemoryEngine
-from lineal.errors import Corrupt, Unavailable
+from lineal.errors import Corrupt, Unavailable, UnsafeRollbackError
 from lineal.policy import Policy
 from lineal.session import Session
 from lineal.store import Store
@@ -99,3 +99,17 @@ def test_a_pin_of_the_target_is_a_pin_again(session: Session, fill: Any) -> None
     fill(session, 2, 6)
     session.rollback(target)
     assert [p.turn for p in session.view().pins] == ["t1"]
+
+
+def test_a_past_whose_spilled_turns_were_pruned_is_gone(session: Session, fill: Any, brief: Any) -> None:
+    """R46, R53: its view would hand out a handle that answers with nothing."""
+    fill(session, 8)
+    session.spill(["t0", "t1"])
+    spilled = session.checkpoint().seq
+    fill(session, 12, 8)
+    session.compact(brief)
+    session.prune(before=3, keep_checkpoints=0)
+    assert session.log.at(spilled), "what its view is made of stands, and so do the turns that it shows"
+    with pytest.raises(UnsafeRollbackError) as refused:
+        session.rollback(spilled)
+    assert refused.value.reason == "raw_gone"

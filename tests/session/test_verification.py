@@ -11,7 +11,7 @@ import pytest
 
 from lineal import codec
 from lineal.engines.memory import MemoryEngine
-from lineal.entries import CompactionCommitted, TurnAppended
+from lineal.entries import CompactionCommitted, EffectAttached, TurnAppended
 from lineal.errors import Corrupt, Refused
 from lineal.lineage import Lineage
 from lineal.policy import Policy
@@ -241,3 +241,27 @@ def test_clean_means_clean_after_everything(house: Any, session: Session, fill: 
     session.fork("child")
     session.prune(keep_checkpoints=0)
     assert session.verify().clean and house.reopen(session).store.verify().clean
+
+
+def test_an_entry_that_cannot_follow_is_told(session: Session, fill: Any) -> None:
+    """R61: its digest and its link are right; what it says of the entries before it is not so."""
+    fill(session, 4)
+    lineage = session.log.lineage
+    forged = EffectAttached(key="k", handle="job/9", before=(3,))
+    row = codec.seal(bytes.fromhex(lineage.digest), lineage.head + 1, 0, forged, b"s" * 16, 0)
+    session.engine.append("agent", lineage.head, [row])
+    assert found(session) == [("ALTERED", (row.seq,))]
+
+
+def test_a_state_that_a_purge_left_behind_is_a_purge_in_progress(session: Session, fill: Any, say: Any) -> None:
+    """R54, R61: what it holds is to go; until it is gone the purge is not over, whatever its entries say."""
+    session.append(say.user(0, "the word is hunter2"), id="secret")
+    fill(session, 16)
+    session.compact(lambda request: "The plan was read; the word that was given is hunter2.")
+    seq, data = session.engine.state("agent")
+    session.purge(["secret"])
+    assert [verdict for verdict, _ in found(session)] == ["POST_COMPACTION_CLEAN"]
+    session.engine.put_state("agent", seq, data)
+    assert [verdict for verdict, _ in found(session)] == ["COMPACTION_IN_PROGRESS"]
+    session.finish_removal()
+    assert [verdict for verdict, _ in found(session)] == ["POST_COMPACTION_CLEAN"]
