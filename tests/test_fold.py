@@ -41,7 +41,7 @@ from lineal.entries import (
     Unpinned,
     Usage,
 )
-from lineal.fold import _STEPS, CALIBRATION_FROM, DONE_NOTED, FACTOR_MAX, OUTCOME_CHARS, check_items, fold
+from lineal.fold import _STEPS, CALIBRATION_FROM, DONE_NOTED, FACTOR_MAX, OUTCOME_CHARS, Misfit, check_items, fold
 from lineal.lineage import Lineage, TurnItem, empty, to_state
 
 LEASE = Lease(Holder("token"), 100.0, 50.0)
@@ -439,21 +439,21 @@ def test_a_foreign_annotation_changes_nothing_but_the_head() -> None:
 
 def test_an_entry_out_of_order_is_refused() -> None:
     """L1."""
-    with pytest.raises(AssertionError, match="L1"):
+    with pytest.raises(Misfit, match="L1"):
         fold(told(*THREE), 5, "", "", turn("u9"))
 
 
 def test_items_out_of_order_and_overlapping_ranges_are_refused() -> None:
     """L2, L3."""
     late, early = TurnItem(5, "b", "user", "user", 1, 1, ""), TurnItem(4, "a", "user", "user", 1, 1, "")
-    with pytest.raises(AssertionError, match="L2"):
+    with pytest.raises(Misfit, match="L2"):
         check_items((late, early))
-    with pytest.raises(AssertionError, match="L3"):
+    with pytest.raises(Misfit, match="L3"):
         check_items((Node("summary", 1, ((1, 3),), 3, 1, 1), Node("summary", 2, ((3, 4),), 2, 1, 1)))
 
 
 def test_a_generation_above_every_number_given_out_is_refused() -> None:
     """L4."""
     broken = msgspec.structs.replace(told(*THREE), generation=3, last_generation=2)
-    with pytest.raises(AssertionError, match="L4"):
+    with pytest.raises(Misfit, match="L4"):
         fold(broken, 4, "", "", turn("u9"))

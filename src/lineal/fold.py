@@ -3,7 +3,7 @@
 `fold(lineage, seq, digest, inner, entry)` is one pure function per entry kind (`_STEPS`). Appending and reopening go
 through the same fold; a materialised state is a `Lineage` written down, so that reopening folds only the tail behind it.
 
-Invariants, asserted after every step:
+Invariants, checked after every step, also where Python leaves out assertions, because the rows may be anybody's:
 
 | # | holds |
 |---|---|
@@ -58,26 +58,36 @@ DONE_NOTED = 24  # settled effects that the state carries for the notes; the led
 OUTCOME_CHARS = 120
 
 
+class Misfit(Exception):
+    """An entry that cannot follow the ones before it, or an invariant that does not hold behind it."""
+
+
+def _must(holds: bool, *told: object) -> None:
+    if not holds:
+        raise Misfit(" ".join(map(str, told)))
+
+
 def fold(before: Lineage, seq: int, digest: str, inner: str, entry: Entry) -> Lineage:
     """The lineage after `entry`. `digest` is its place in the chain, `inner` the digest of its own bytes (hex).
 
-    Raises `AssertionError` for an entry that cannot follow: who reads a log that others wrote says `Corrupt` then.
+    Raises `Misfit` for an entry that cannot follow: who reads a log that others wrote says `Corrupt` then.
     """
-    assert seq == before.head + 1, f"L1: entry {seq} folded onto head {before.head}"
+    _must(seq == before.head + 1, "L1: entry", seq, "folded onto head", before.head)
     step = _STEPS[type(entry)]
     try:
         after = step(msgspec.structs.replace(before, head=seq, digest=digest), seq, inner, entry)
     except (msgspec.ValidationError, ValueError, TypeError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
-        raise AssertionError(f"a {type(entry).__name__} at {seq} that no step understands: {e}") from e
-    assert after.generation <= after.last_generation, f"L4 at {seq}"
-    assert after.watermark >= before.watermark, f"L5 at {seq}"
+        raise Misfit(f"a {type(entry).__name__} at {seq} that no step understands: {e}") from e
+    _must(after.generation <= after.last_generation, "L4 at", seq)
+    _must(after.watermark >= before.watermark, "L5 at", seq)
     return _chained(before, after, entry)
 
 
 def _chained(before: Lineage, after: Lineage, entry: Entry) -> Lineage:
     """Chains go on through rollbacks. Entries of a version that did not link them stand in none."""
     names = chains_of(entry) if entry.before else ()
-    assert entry.before == links(before, names), f"L6: entry {after.head} names {entry.before} before it, not {links(before, names)}"
+    newest = links(before, names)
+    _must(entry.before == newest, "L6: entry", after.head, "names", entry.before, "before it, not", newest)
     if not names and after.chains is before.chains:
         return after
     return _replace(after, chains={**before.chains, **dict.fromkeys(names, after.head)})
@@ -91,9 +101,9 @@ def links(lineage: Lineage, chains: Iterable[str]) -> tuple[int, ...]:
 def check_items(items: tuple[Item, ...]) -> None:
     """L2 and L3. Called where items are rearranged; appending at the end keeps both by L1."""
     places = [place(i) for i in items]
-    assert places == sorted(places), f"L2: items out of log order: {places}"
+    _must(places == sorted(places), "L2: items out of log order:", places)
     ranges = sorted(r for i in items if isinstance(i, Node) for r in i.ranges)
-    assert all(a[1] < b[0] for a, b in zip(ranges, ranges[1:], strict=False)), f"L3: ranges overlap: {ranges}"
+    _must(all(a[1] < b[0] for a, b in zip(ranges, ranges[1:], strict=False)), "L3: ranges overlap:", ranges)
 
 
 # --- one pure step per kind ------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_a_version_is_a_whole_number(version: bytes) -> None:
 
 NOTE = lineal.entries.Note(1, "a note in the middle", 1, 1)
 MISFITS = {
-    "a note out of order": Forked(parent="p", parent_digest="00", fork_at=1, note=NOTE),  # was an AssertionError at open
+    "a note out of order": Forked(parent="p", parent_digest="00", fork_at=1, note=NOTE),  # was an unnamed error at open
     "a past that is none": RolledBack(target=1, past={"session": 5, "digest": []}),  # was a ValidationError at open
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -218,3 +220,15 @@ def test_behind_a_spill_the_next_open_folds_nothing(say: Any, brief: Any) -> Non
     session.spill(["t0", "t1"])
     newest = engine.state("agent")
     assert newest is not None and newest[0] == session.status().head
+
+
+def test_a_misfit_is_told_by_an_interpreter_that_asserts_nothing(file_house: Any, fill: Any) -> None:
+    """R59: `python -O` leaves assertions out; what stands between a forged row and the view is none of them."""
+    session = file_house.session()
+    fill(session, 4)
+    head = session.log.lineage
+    forged = EffectAttached(key="k", handle="job/9", before=(3,))
+    session.engine.append("agent", head.head, [codec.seal(bytes.fromhex(head.digest), head.head + 1, 0, forged, b"s" * 16, 0)])
+    program = "import sys, lineal; lineal.connect(sys.argv[1]).session('agent').messages()"
+    done = subprocess.run([sys.executable, "-O", "-c", program, str(file_house.path)], capture_output=True, text=True)
+    assert done.returncode == 1 and "misfit" in done.stderr

@@ -28,7 +28,7 @@ from lineal.anchor import HeadAnchor
 from lineal.engines import Duplicate, Engine, Row
 from lineal.entries import Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
 from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
-from lineal.fold import fold, links
+from lineal.fold import Misfit, fold, links
 from lineal.holder import Clock
 from lineal.lineage import Lineage, chains_of, empty
 from lineal.rules.integrity import BEING_DELETED, latched
@@ -131,7 +131,7 @@ class Log:
         for row, entry in self._verified(rows, lineage.head, bytes.fromhex(lineage.digest), whole=True):
             try:
                 lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
-            except AssertionError as e:
+            except Misfit as e:
                 raise self._damage(Corrupt(self.session, row.seq, "an entry that can follow", f"a {row.kind}: {e}", "misfit")) from e
             if isinstance(entry, PruneBegun | PurgeBegun):
                 self.forget_holes()

@@ -15,7 +15,7 @@ from lineal import codec, ranges
 from lineal.engines import Row
 from lineal.entries import CompactionCommitted, Entry, Range, Run, TurnAppended
 from lineal.errors import Corrupt, Refused, Unavailable
-from lineal.fold import fold
+from lineal.fold import Misfit, fold
 from lineal.lineage import Lineage, empty
 from lineal.rules.integrity import AnchorSeen, CompactionVerdict, Finding, Gap, Mismatch, Report, RowSeen, conclude, judge_finding
 from lineal.session.generation import view_digest
@@ -149,7 +149,7 @@ class _Reader:
             yield Finding(mismatch=Mismatch(entry.generation, "pre", row.seq))
         try:
             after = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
-        except AssertionError:
+        except Misfit:
             self.lineage = None
             yield Finding(mismatch=Mismatch(lineage.generation, "post", row.seq))
             return
