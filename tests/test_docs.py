@@ -8,18 +8,19 @@ number of lines. White space counts as one blank.
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -207,6 +208,20 @@ def test_the_files_that_the_pages_name_exist() -> None:
             assert (ROOT / path).exists(), f"{named(page)} names {path}, which is not there"
 
 
+def test_the_commands_that_pages_and_messages_name_exist() -> None:
+    """In `lineal WORD ...`: each word, as far as there are groups of commands, and each `--option` of it."""
+    for place in (*PAGES, *PACKAGE.rglob("*.py")):
+        text = prose(place) if place in PAGES else place.read_text()
+        for said in re.findall(r"`lineal ((?:[a-z][a-z-]*|--[a-z][a-z-]*)(?: [^`\n]*)?)`", text):
+            words, command = said.split(), cli
+            while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+                assert words[0] in command.commands or words[0].isupper(), f"{place}: there is no command `lineal {said}`"
+                command = command.commands.get(words.pop(0), cli)
+            options = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help", "--version"}
+            told = {word.partition("=")[0].strip("[].,") for word in words if word.startswith("--")}
+            assert told <= options, f"{place}: `lineal {said}` has no {told - options}"
+
+
 def test_architecture_names_every_file_and_package() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     files = [p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py")]
@@ -216,7 +231,7 @@ def test_architecture_names_every_file_and_package() -> None:
 
 
 def test_every_dependency_has_a_reason() -> None:
-    text, project = (ROOT / "ARCHITECTURE.md").read_text(), (ROOT / "pyproject.toml").read_text()
-    listed = [x for m in re.finditer(r"^(?:dependencies|tokens|dev) = (\[.*\])$", project, re.MULTILINE) for x in ast.literal_eval(m[1])]
+    text, project = (ROOT / "ARCHITECTURE.md").read_text(), tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
     names = {re.split(r"[\[<>=]", one)[0] for one in listed} - {"lineal"}
     assert names and not [name for name in names if f"`{name}`" not in text]
