@@ -14,10 +14,8 @@ import asyncio
 import json
 import os
 import re
-import signal
 import sys
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -31,29 +29,8 @@ from claude_agent_sdk import (
 )
 
 from lineal.adapters.claude_agent import LinealSessionStore, effect_hooks
-from lineal.engines.sqlite import SqliteEngine
 from lineal.store import Store
-from lineal.testing.faults import FaultyEngine
-
-
-class Killed(FaultyEngine):
-    """Kills its process at the n-th change of the store."""
-
-    def __init__(self, engine: SqliteEngine, at: int, when: str):
-        super().__init__(engine)
-        self.left, self.when, self.counting = at, when, threading.Lock()
-
-    def _change(self, method: str, carry_out: Callable[[int | None], None]) -> None:
-        with self.counting:
-            self.left -= 1
-            last = self.left == 0
-        if last and self.when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            super()._change(method, carry_out)
-        finally:
-            if last:
-                os.kill(os.getpid(), signal.SIGKILL)
+from lineal.testing.lives import Killed
 
 
 class Model(BaseHTTPRequestHandler):
@@ -108,7 +85,7 @@ async def live(order: dict[str, Any], url: str) -> list[str]:
     async def may(tool: str, args: dict[str, Any], context: ToolPermissionContext) -> PermissionResultAllow | PermissionResultDeny:
         return PermissionResultDeny(message="The user doesn't want to proceed.") if refuse else PermissionResultAllow()
 
-    store = Store(Killed(SqliteEngine.open(order["store"]), order.get("change", 0), order.get("when", "before")))
+    store = Store(Killed.of(order))
     sessions = LinealSessionStore(store)
     begins = {"resume": order["session"]} if order.get("resume") else {"session_id": order["session"]}
     options = ClaudeAgentOptions(

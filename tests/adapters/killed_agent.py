@@ -1,20 +1,10 @@
-"""A LangGraph agent as a process that is killed with SIGKILL: run by `test_langchain_killed.py`, one JSON line a life.
+"""A LangGraph agent as a process that is killed with SIGKILL: run by `test_langchain_killed.py`.
 
-    {"store": PATH, "parcels": PATH, "change": N, "when": "before" or "after", "tool": null or "before" or "after", "durability": ...}
-
-Each life is a child of this process, forked once everything is imported: it goes on with what an earlier one left, delivers
-what was not delivered yet, and is killed at its N-th change of the store (0: never), or inside the tool. The answer is the
-signal that ended it, or 0.
+A life goes on with what an earlier one left, and delivers what was not delivered yet.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable
 from typing import Any
 
 from langchain.agents import create_agent
@@ -24,12 +14,10 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from lineal.adapters.langchain import LinealMiddleware
 from lineal.adapters.langgraph import LinealSaver
-from lineal.engines.sqlite import SqliteEngine
 from lineal.policy import Policy
 from lineal.store import Store
-from lineal.testing.faults import FaultyEngine
+from lineal.testing.lives import PARCELS, Killed, courier, serve
 
-PARCELS = ("books", "tea", "a lamp", "a map")
 POLICY = Policy(trigger=300, ceiling=900, target=150, floor_turns=2, summary_max_tokens=80)
 
 
@@ -51,42 +39,10 @@ class Model(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-class Killed(FaultyEngine):
-    """Kills its process at the n-th change of the store."""
-
-    def __init__(self, engine: SqliteEngine, at: int, when: str):
-        super().__init__(engine)
-        self.left, self.when, self.counting = at, when, threading.Lock()
-
-    def _change(self, method: str, carry_out: Callable[[int | None], None]) -> None:
-        with self.counting:  # LangGraph keeps checkpoints in other threads
-            self.left -= 1
-            last = self.left == 0
-        if last and self.when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            super()._change(method, carry_out)
-        finally:
-            if last:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-
 def life(order: dict[str, Any]) -> None:
-    def deliver(parcel: str) -> str:
-        """Deliver a parcel."""
-        if order["tool"] == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        with open(order["parcels"], "a") as arrived:
-            arrived.write(f"{parcel}\n")
-            arrived.flush()
-            os.fsync(arrived.fileno())
-        if order["tool"] == "after":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return f"{parcel} was handed over"
-
-    store = Store(Killed(SqliteEngine.open(order["store"]), order["change"], order["when"]))
+    store = Store(Killed.of(order))
     saver = LinealSaver(store)
-    graph = create_agent(Model(), [deliver], middleware=[LinealMiddleware(saver, policy=POLICY)], checkpointer=saver)
+    graph = create_agent(Model(), [courier(order)], middleware=[LinealMiddleware(saver, policy=POLICY)], checkpointer=saver)
     config = {"configurable": {"thread_id": "post"}}
     state = graph.get_state(config)
     if state.next or state.tasks:
@@ -99,20 +55,5 @@ def life(order: dict[str, Any]) -> None:
     store.close()
 
 
-def main() -> None:
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                life(json.loads(line))
-                status = 0
-            finally:
-                sys.stderr.flush()
-                os._exit(status)
-        _, ended = os.waitpid(child, 0)
-        print(json.dumps(os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else -os.WEXITSTATUS(ended)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(life)

@@ -32,6 +32,7 @@ from lineal.messages import text_of
 from lineal.session import Session
 from lineal.store import Store
 from lineal.testing.faults import FaultyEngine
+from lineal.testing.lives import Lives
 
 KEY: Any = {"project_key": "post", "session_id": "s1"}
 KILLED = 9
@@ -429,23 +430,15 @@ Live = Callable[..., list[int]]
 
 
 @pytest.fixture(scope="module")
-def writers() -> Iterator[subprocess.Popen[str]]:
-    program = str(Path(__file__).with_name("claude_writer.py"))
-    process = subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process
-    assert process.stdin
-    process.stdin.close()
-    process.wait(30)
+def writers() -> Iterator[Lives]:
+    with Lives(Path(__file__).with_name("claude_writer.py")) as lives:
+        yield lives
 
 
 @pytest.fixture
-def live(writers: subprocess.Popen[str], tmp_path: Path) -> Live:
+def live(writers: Lives, tmp_path: Path) -> Live:
     def some(*orders: dict[str, Any]) -> list[int]:
-        assert writers.stdin and writers.stdout
-        writers.stdin.write(json.dumps([{"store": str(tmp_path / "post.db"), "who": "w", "batches": 4, **one} for one in orders]) + "\n")
-        writers.stdin.flush()
-        found: list[int] = json.loads(writers.stdout.readline())
-        return found
+        return writers(*({"store": str(tmp_path / "post.db"), "who": "w", "batches": 4, **one} for one in orders))
 
     return some
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,10 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra `pydantic-ai` is not installed")
 
 import lineal
-from lineal.messages import parse, text_of
+from lineal.messages import text_of
+from lineal.testing.lives import KILLED, PARCELS, Lives, arrived, delivered
 from lineal.testing.model_server import ModelServer
 
-PARCELS = ["books", "tea", "a lamp", "a map"]
-KILLED = 9
 Life = Callable[..., int]
 
 
@@ -33,14 +30,9 @@ def courier(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def agents() -> Iterator[subprocess.Popen[str]]:
-    """A process that has everything imported and forks one agent a life."""
-    program = str(Path(__file__).with_name("killed_pydantic.py"))
-    process = subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process
-    assert process.stdin
-    process.stdin.close()
-    process.wait(30)
+def lives() -> Iterator[Lives]:
+    with Lives(Path(__file__).with_name("killed_pydantic.py")) as lives:
+        yield lives
 
 
 @pytest.fixture(scope="module")
@@ -50,38 +42,21 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def live(agents: subprocess.Popen[str], server: ModelServer, tmp_path: Path) -> Life:
+def live(lives: Lives, server: ModelServer, tmp_path: Path) -> Life:
+    places = {"store": str(tmp_path / "post.db"), "parcels": str(tmp_path / "parcels"), "url": server.url}
+
     def one(change: int = 0, when: str = "before", tool: str | None = None, history: bool = False) -> int:
-        places = {"store": str(tmp_path / "post.db"), "parcels": str(tmp_path / "parcels"), "url": server.url}
-        assert agents.stdin and agents.stdout
-        agents.stdin.write(json.dumps({**places, "change": change, "when": when, "tool": tool, "history": history}) + "\n")
-        agents.stdin.flush()
-        return int(json.loads(agents.stdout.readline()))
+        return lives({**places, "change": change, "when": when, "tool": tool, "history": history})[0]
 
     return one
 
 
-def arrived(folder: Path) -> list[str]:
-    path = folder / "parcels"
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def whole(folder: Path) -> dict[str, Any]:
-    """What the last life left: the log is sound, all was said once and answered, no parcel came twice. Returns the ledger's states."""
+def whole(folder: Path) -> dict[str, str]:
+    """What the last life left; it was compacted on the way. Returns the ledger's states."""
     with lineal.connect(folder / "post.db", create=False) as store:
-        assert store.verify().clean
         session = store.session("post")
-        turns = session.turns()
-        assert [t.id for t in turns if t.author == "user"] == [f"u{n}" for n in range(len(PARCELS))]
-        assert [t.author for t in turns] == ["user", "assistant", "tool", "assistant"] * len(PARCELS)
-        calls = [c.id for t in turns for c in parse(t.message).calls]
-        assert calls == [r.call for t in turns for r in parse(t.message).results] == [f"call {p}" for p in PARCELS]
-        assert session.status().generation > 0, "it was compacted on the way"
-        states = {row.shown["parcel"]: row.state for row in session.ledger()}
-    came = arrived(folder)
-    assert len(came) == len(set(came)), f"delivered twice: {came}"
-    assert set(came) | {p for p, state in states.items() if state == "unknown"} == set(PARCELS)
-    return states
+        assert session.status().generation > 0
+        return delivered(session, folder / "parcels")
 
 
 AGAIN = [(change, False) for change in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 16, 24, 33)]
@@ -104,7 +79,7 @@ def test_what_was_answered_is_not_asked_again(live: Life, server: ModelServer, t
     before = len(server.asked)
     assert live() == 0
     assert len(server.asked) == before
-    assert arrived(tmp_path) == PARCELS
+    assert arrived(tmp_path / "parcels") == list(PARCELS)
     whole(tmp_path)
 
 
@@ -113,10 +88,10 @@ def test_what_was_answered_is_not_asked_again(live: Life, server: ModelServer, t
 def test_killed_in_the_middle_of_the_tool(live: Life, tmp_path: Path, tool: str, history: bool) -> None:
     """R47: whether the parcel was handed over cannot be known, so it is not handed over again, and the ledger says so."""
     assert live(tool=tool) == KILLED
-    assert arrived(tmp_path) == (["books"] if tool == "after" else [])
+    assert arrived(tmp_path / "parcels") == (["books"] if tool == "after" else [])
     assert live(history=history) == 0
     assert whole(tmp_path)["books"] == "unknown"
-    assert arrived(tmp_path) == ([] if tool == "before" else ["books"]) + ["tea", "a lamp", "a map"]
+    assert arrived(tmp_path / "parcels") == ([] if tool == "before" else ["books"]) + ["tea", "a lamp", "a map"]
 
 
 def test_killed_again_and_again(live: Life, tmp_path: Path) -> None:
