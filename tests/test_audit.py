@@ -801,6 +801,20 @@ def test_json_says_the_same_as_the_audit(tmp_path: Path) -> None:
     assert len(account["lost"]) == len(found[0].compactions[0].lost) > 0
 
 
+def test_the_worst_file_is_told_first_and_the_sound_ones_in_a_line_each(tmp_path: Path) -> None:
+    """Whoever reads only the first screen reads what matters."""
+    (tmp_path / "a").mkdir()
+    sound = saved(tmp_path / "a", TALK)
+    (tmp_path / "z").mkdir()
+    worst = saved(tmp_path / "z", [GO, calls("c1", "git_commit", message="x")])
+    found = audit_paths([tmp_path])
+    assert [a.path for a in found] == [sound, worst] and found[1].findings
+    report, page = render_text(found), render_html(found)
+    for text in (report, page):
+        assert text.index(str(worst)) < text.lower().index("nothing found") < text.index(str(sound))
+    assert report.count(str(sound)) == 1
+
+
 @pytest.mark.data
 def test_the_real_sessions_give_a_whole_page_and_report(data_dir: Path) -> None:
     found = audit_paths([data_dir / "claude_code", data_dir / "pi"])

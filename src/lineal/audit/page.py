@@ -7,7 +7,7 @@ from html import escape
 
 from lineal.audit.findings import KINDS, SEVERITIES, Audit, CompactionAudit, Finding, Survival
 from lineal.audit.judge import plural
-from lineal.audit.report import clean, counted, facts, size, title
+from lineal.audit.report import clean, counted, facts, quiet, size, title, worst_first
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #5b6670; --line: #d9dee3; --page: #ffffff; --box: #f5f7f8;
@@ -31,9 +31,12 @@ th { font-weight: 600; width: 14rem; } meter { width: 8rem; vertical-align: midd
 
 def render_html(audits: Sequence[Audit]) -> str:
     """One page for all audits, readable in light and in dark."""
-    read = [a for a in audits if not a.skipped]
+    read = worst_first(audits)
     skipped = [a for a in audits if a.skipped]
-    body = [*_head(read, skipped), *(part for a in read for part in _file(a)), *_skipped(skipped), *_legend(read)]
+    files = (part for a in read if not quiet(a) for part in _file(a))
+    sound = [(a.named, f"{a.format}: {size(a)}") for a in read if quiet(a)]
+    left = [(a.named, a.skipped) for a in skipped]
+    body = [*_head(read, skipped), *files, *_listed("Nothing found", sound), *_listed("Skipped", left), *_legend(read)]
     return "\n".join(
         [
             "<!doctype html>",
@@ -98,14 +101,14 @@ def _bar(survival: Survival) -> str:
     return f'<meter min="0" max="{survival.total}" value="{survival.kept}"></meter> '
 
 
-def _skipped(audits: Sequence[Audit]) -> Iterator[str]:
-    if not audits:
+def _listed(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if not rows:
         return
     yield "<section>"
-    yield "<h2>Skipped</h2>"
+    yield f"<h2>{title}</h2>"
     yield "<table>"
-    for audit in audits:
-        yield f"<tr><th>{_text(audit.named)}</th><td>{_text(audit.skipped)}</td></tr>"
+    for name, text in rows:
+        yield f"<tr><th>{_text(name)}</th><td>{_text(text)}</td></tr>"
     yield "</table>"
     yield "</section>"
 

@@ -25,6 +25,16 @@ def counted(audit: Audit) -> str:
     return ", ".join(parts) or "nothing found"
 
 
+def worst_first(audits: Sequence[Audit]) -> list[Audit]:
+    """The audits that were read, those with the gravest findings first; such as say nothing stand last, in the order given."""
+    return sorted((a for a in audits if not a.skipped), key=lambda a: [-a.count(s) for s in SEVERITIES] + [-len(a.compactions)])
+
+
+def quiet(audit: Audit) -> bool:
+    """Whether there is nothing to say of it but its size."""
+    return not audit.findings and not audit.compactions
+
+
 def size(audit: Audit) -> str:
     parts = [f"{audit.records:,} records", f"{audit.tokens:,} tokens"]
     if audit.conversations > 1:
@@ -77,13 +87,17 @@ def title(account: CompactionAudit, place: str = "line") -> str:
 
 
 def render_text(audits: Sequence[Audit]) -> str:
-    """A report to read in a terminal: each file with its findings, worst first, and its boundaries; then what was skipped."""
-    read = [a for a in audits if not a.skipped]
+    """A report to read in a terminal: the files, worst first, each with its findings and boundaries; then the sound, and the skipped."""
+    read = worst_first(audits)
     skipped = [a for a in audits if a.skipped]
     totals = ", ".join(f"{sum(a.count(s) for a in read)} {s}" for s in SEVERITIES)
     lines = [f"audit: {len(read)} read, {len(skipped)} skipped; findings: {totals}. Tokens are estimates (UTF-8 bytes / 3)."]
     for audit in read:
-        lines += ["", *_file(audit)]
+        lines += ["", *_file(audit)] if not quiet(audit) else []
+    if sound := [a for a in read if quiet(a)]:
+        lines += ["", "nothing found"]
+        for audit in sound:
+            lines += _wrapped(f"{audit.named} ({audit.format}: {size(audit)})", "  ", "    ")
     if skipped:
         lines += ["", "skipped"]
         for audit in skipped:
