@@ -9,8 +9,8 @@ appends with an anchor file on the same disk (R60), and is held against the appe
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -53,7 +53,9 @@ def rate(act: Callable[[int], None], first: int) -> float:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("rounds", nargs="?", type=int, default=7)
+    rounds = asked.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
         sides = {
             "bare insert": bare(Path(folder) / "bare.db"),

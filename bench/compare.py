@@ -9,9 +9,9 @@ the moment of death. Each function does one accident to one memory and says in a
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sqlite3
-import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Sequence
@@ -439,11 +439,16 @@ def table() -> list[str]:
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--page"]:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("name", nargs="*", help=f"of {', '.join(ACCIDENTS)}")
+    asked.add_argument("--page", action="store_true", help="print the rows of the page instead")
+    given = asked.parse_args()
+    if unknown := set(given.name) - set(ACCIDENTS):
+        asked.error(f"there is no accident {', '.join(sorted(unknown))}")
+    if given.page:
         print("\n".join(table()))
         return
-    chosen = {name: ACCIDENTS[name] for name in sys.argv[1:]} or ACCIDENTS
-    for name, accident in chosen.items():
+    for name, accident in {name: ACCIDENTS[name] for name in given.name or ACCIDENTS}.items():
         print(f"{name}: {accident.what}")
         for whose, act in ((accident.peer, accident.theirs), ("lineal", accident.ours)):
             print(f"  {whose}: {happened(act)}")

@@ -9,6 +9,7 @@ reads the newest state and the tail behind it, never history.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import tempfile
@@ -63,7 +64,9 @@ def open_and_show(path: Path) -> tuple[float, int, int]:
 
 
 def main() -> None:
-    many = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("turns", nargs="?", type=int, default=100_000)
+    many = asked.parse_args().turns
     with tempfile.TemporaryDirectory() as folder:
         small, large = Path(folder) / "small.db", Path(folder) / "large.db"
         build(small, 1_000)
