@@ -1,7 +1,7 @@
 """May these rows go (record 004): a case for each row, then everything small against plain sets."""
 
 from dataclasses import fields
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
@@ -39,6 +39,11 @@ def test_every_row_has_a_case() -> None:
 
 def test_every_need_has_a_row() -> None:
     assert [f"needed_by_{f.name}" for f in fields(Needs)] == [r.name for r in TABLE.rows if r.name.startswith("needed_by_")]
+
+
+def test_of_two_needs_the_one_that_stands_first_is_told() -> None:
+    for first, then in pairwise(f.name for f in fields(Needs)):
+        assert judge(RetentionFacts(RUN, Needs(**{first: (RUN,), then: (RUN,)}))).reason == f"needed_by_{first}"
 
 
 def test_a_refusal_names_every_need_and_its_rows() -> None:
