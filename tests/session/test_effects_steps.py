@@ -9,6 +9,7 @@ import pytest
 from lineal.errors import UnsafeEffectError
 from lineal.holder import release
 from lineal.session import Session
+from lineal.testing.clock import JumpingClock
 
 
 def rotate(session: Session, done: list[str], **given: Any) -> Any:
@@ -72,3 +73,14 @@ def test_recovery_writes_down_that_an_outcome_is_unknown(house: Any, session: Se
     settled = [e for row, e in again.log.entries(kinds=("effect_settled",))]
     assert [(e.key, e.state) for e in settled] == [("k", "unknown")]
     assert again.recover().unknown == ()
+
+
+def test_a_process_that_works_for_longer_than_its_lease_is_still_at_it(house: Any) -> None:
+    """R33, R47: a compaction can be fenced, what is done to the world cannot: it is waited for as long as its process lives."""
+    clock = JumpingClock()
+    one, other = house.session(clock=clock), house.session(clock=clock)
+    one.effect("rotate", {"db": "main"}, key="k").__enter__()
+    clock.pass_time(one.policy.lease_seconds * 100)
+    with pytest.raises(UnsafeEffectError) as refusal:
+        other.effect("rotate", {"db": "main"}, key="k").__enter__()
+    assert refusal.value.reason == "busy"

@@ -9,6 +9,7 @@ import pytest
 
 from lineal.engines.memory import MemoryEngine
 from lineal.errors import Corrupt
+from lineal.holder import release
 from lineal.policy import Policy
 from lineal.session import Session
 from lineal.store import Store
@@ -74,3 +75,14 @@ def test_what_others_purged_meanwhile_is_not_missed(fill: Any, brief: Any) -> No
     fill(story.session, 60)
     assert story.then is None and story.session.status().generation > 0
     assert "t0" not in [t.id for t in story.session.turns()]
+
+
+def test_a_compaction_of_a_dead_holder_does_not_hold_the_ceiling_up(house: Any, session: Session, fill: Any) -> None:
+    """R10, R33: nobody will ever commit it; the view is put aside at its ceiling all the same."""
+    fill(session, 16)
+    session.plan_compaction()
+    release(session.holder)
+    again = house.session()
+    fill(again, 28, 16)
+    assert again.status().tokens <= again.policy.ceiling and again.status().generation > 0
+    assert again.verify().clean

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,11 +36,15 @@ CHUNK_ROWS = 500  # rows that one transaction of `delete` takes (R37)
 BATCH_BYTES = 1 << 20  # a scan asks for about so much at a time
 SHORT_ROWS, MOST_ROWS = 64, 2_000
 LAST_SEQ = (1 << 63) - 1
+POOL_SECONDS = 0.25
 NAP = 0.05  # seconds between two tries while no server answers
 _DAMAGE = (pg.DataCorrupted, pg.IndexCorrupted, pg.UndefinedFile)
 _GONE = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.ReadOnlySqlTransaction, pg.IdleSessionTimeout)
 Connection = psycopg.Connection[Any]
 T = TypeVar("T")
+
+
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # what it says of a lost server stands in the error that we raise
 
 
 class PostgresEngine:
@@ -52,8 +57,16 @@ class PostgresEngine:
         self._process = os.getpid()
         self._closed = False
         self._erased = False
+        # The deadline is kept here: a pool that waits on its own looks for a server that came back once a second at most.
         self._pool = ConnectionPool(
-            place.conninfo, kwargs=place.options, configure=self._configure, min_size=0, max_size=place.pool, timeout=place.wait, open=True
+            place.conninfo,
+            kwargs=place.options,
+            configure=self._configure,
+            min_size=0,
+            max_size=place.pool,
+            timeout=min(place.wait, POOL_SECONDS),
+            reconnect_timeout=0.0,
+            open=True,
         )
 
     @classmethod

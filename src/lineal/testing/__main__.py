@@ -88,6 +88,19 @@ def story_command(path: Path, rewrite: bool) -> None:
     click.echo(f"{path.name}: as it says")
 
 
+@main.command("failover")
+@click.option("--writers", type=click.IntRange(min=1), default=4, show_default=True, help="Processes that append and act.")
+@click.option("--before", type=click.IntRange(min=1), default=200, show_default=True, help="Acknowledgements of each before the kill.")
+@click.option("--after", type=click.IntRange(min=1), default=200, show_default=True, help="And behind it.")
+def failover_command(writers: int, before: int, after: int) -> None:
+    """Kill a PostgreSQL primary under load, promote its standby, and count."""
+    from lineal.testing.failover import failover, told
+
+    found = failover(writers, before, after)
+    click.echo(told(found))
+    sys.exit(0 if found.sound else 1)
+
+
 @main.command("verbs")
 def verbs_command() -> None:
     """What can be said in a golden script."""

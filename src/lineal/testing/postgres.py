@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -92,13 +93,17 @@ class PostgresServer:
         return pid
 
     def kill9(self) -> None:
-        """SIGKILL to the postmaster and every process of it, as when the machine goes down."""
+        """SIGKILL to the postmaster and every process of it, as when the machine goes down. Returns when none is left."""
         pid = self.pid
-        for victim in (pid, *_children(pid)):
+        victims = (pid, *_children(pid))
+        for victim in victims:
             try:
                 os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:
                 continue  # it saw the postmaster die, and left
+        while any(map(_runs, victims)):
+            time.sleep(0.005)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)  # of a machine that came back no process has this number
 
     def standby(self) -> PostgresServer:
         """A standby of this server, started: a commit here now waits until it stands there, too (`remote_apply`)."""
@@ -149,6 +154,13 @@ def _owner() -> pwd.struct_passwd | None:
         return None
     names = {user.pw_name: user for user in pwd.getpwall()}
     return names.get("postgres") or names.get("nobody")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _children(pid: int) -> list[int]:
