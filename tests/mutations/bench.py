@@ -79,10 +79,13 @@ class Map:
 
 
 def _distance(test: str, mutant: Mutant) -> int:
-    path = test.split("::")[0]
-    if path.removeprefix("tests/").replace("test_", "").replace("_steps", "") == (mutant.file or f"rules/{mutant.rule}.py"):
+    """0: the tests of the mutated file; 1: of its room; 2: of the session, the stories and the rules; 3: any other."""
+    there, mutated = Path(test.split("::")[0].removeprefix("tests/")), Path(mutant.file or f"rules/{mutant.rule}.py")
+    if there.name.removeprefix("test_").replace("_steps", "") == mutated.name and there.parent == mutated.parent:
         return 0
-    return 1 if path.startswith(("tests/session/", "tests/stories/", "tests/rules/")) else 2
+    if there.parent == mutated.parent != Path("."):
+        return 1
+    return 2 if there.parts[0] in ("session", "stories", "rules") else 3
 
 
 class Worker:
