@@ -22,7 +22,7 @@ from typing import Any
 from lineal.errors import Unavailable, quoted
 from lineal.guarding.comparing import FAULTS, Comparison, Tell, compare
 from lineal.guarding.encoding import Record
-from lineal.guarding.manifest import FORMAT, ForeignDamage, Manifest, Writer, opened, refuse_if_complete
+from lineal.guarding.manifest import FORMAT, ForeignDamage, Manifest, Writer, begun, opened, refuse_if_complete
 from lineal.guarding.sorting import Disorder, ascending, by_runs
 from lineal.guarding.sources import Asked, Busy, Facts, Shape, Source, open_source, usage
 from lineal.guarding.verdicts import Checked, judge, unread
@@ -58,8 +58,9 @@ def take(
     with _opened_or_busy(source, asked) as store:
         _refuse_damaged(store.facts())
         try:
-            return _taken(store, path, progress, sort=not store.in_order)
+            return _taken(store, path, progress, sort=not store.in_order or bool(begun(path).get("sorted")))
         except Disorder:
+            path.unlink(missing_ok=True)  # what was written of it is in the store's order
             return _taken(store, path, progress, sort=True)
 
 
@@ -90,30 +91,30 @@ def check(
     try:
         with open_source(source, _asked_in(header)) as store:
             _refuse_other_shape(after or before, store.shape)
-            begun = store.facts()
+            first = store.facts()
             found = _compared(store, after or before, progress, tell)
-            return judge(before, after, found, _both(begun, store.facts()), store.isolated, generation)
+            return judge(before, after, found, _both(first, store.facts()), store.isolated, generation)
     except Busy as busy:
         _refuse_other_shape(after or before, busy.shape)
         return unread(before, after, busy.facts, generation)
 
 
 def _taken(store: Source, path: Path, progress: Progress | None, sort: bool) -> Manifest:
-    with Writer(path, {"format": FORMAT, **store.shape.told}) as writer:
-        begun = store.facts()
+    with Writer(path, {"format": FORMAT, "sorted": sort, **store.shape.told}) as writer:
+        first = store.facts()
         for record in _counted(_ordered(store, sort), progress):
             writer.add(record)
-        facts = _both(begun, store.facts())
+        facts = _both(first, store.facts())
         _refuse_damaged(facts)
         if facts.running and not store.isolated:
             raise Unavailable(f"table {store.shape.table}", "; ".join(facts.running), "take the manifest when that has ended")
-        said = {"position": facts.position, "running": facts.running, "notes": facts.notes, "sorted": sort, "taken": _now()}
+        said = {"position": facts.position, "running": facts.running, "notes": facts.notes, "taken": _now()}
         writer.finish(said)
     return opened(path)
 
 
 def _compared(store: Source, expected: Manifest, progress: Progress | None, tell: Tell | None) -> Comparison:
-    sort = not store.in_order or bool(expected.footer.get("sorted"))
+    sort = not store.in_order or bool(expected.header["sorted"])
     try:
         return compare(expected.records(), _counted(_ordered(store, sort), progress), tell)
     except Disorder:
@@ -141,10 +142,10 @@ def _counted(records: Iterator[Record], progress: Progress | None) -> Iterator[R
     progress(count)
 
 
-def _both(begun: Facts, ended: Facts) -> Facts:
+def _both(first: Facts, last: Facts) -> Facts:
     """What was so at the beginning of a read or at its end. The position is that of the beginning, where the snapshot is."""
-    running = tuple(dict.fromkeys((*begun.running, *ended.running)))
-    return Facts(begun.position, running, begun.notes, tuple(dict.fromkeys((*begun.damage, *ended.damage))))
+    running = tuple(dict.fromkeys((*first.running, *last.running)))
+    return Facts(first.position, running, first.notes, tuple(dict.fromkeys((*first.damage, *last.damage))))
 
 
 @contextmanager

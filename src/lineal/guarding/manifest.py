@@ -122,6 +122,18 @@ def opened(path: str | os.PathLike[str]) -> Manifest:
     return Manifest(place, header, footer)
 
 
+def begun(path: Path) -> dict[str, Any]:
+    """The header of a manifest that is whole or not; empty where there is none yet. Raises as `opened` does."""
+    if not path.exists():
+        return {}
+    with _file(path) as file:
+        if MAGIC.startswith(file.read(len(MAGIC) - 1)) and os.fstat(file.fileno()).st_size < len(MAGIC):
+            return {}
+        file.seek(0)
+        first = next(_frames(file, path), None)
+        return _header(first[1], path) if first else {}
+
+
 _AGAIN = "take a new manifest of a state that is known to be good"
 
 
@@ -234,184 +246,6 @@ class Writer:
         self._frame(b"H", sorted_json(self.header))
         self._synced()
         _sync_folder(self.path)
-
-    def add(self, record: Record) -> None:
-        self.root = digest(self.root, record.id, record.digest)
-        self.count += 1
-        self.generations[record.generation] += 1
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """As it stands in a footer."""
-        return {"count": self.count, "state_hash": self.root.hex(), "generations": {str(g): n for g, n in sorted(self.generations.items())}}
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """A whole manifest: `header` says what was asked, `footer` what was found. `records` streams the file anew."""
-
-    path: Path
-    header: dict[str, Any]
-    footer: dict[str, Any]
-
-    @property
-    def state_hash(self) -> str:
-        return str(self.footer["state_hash"])
-
-    @property
-    def count(self) -> int:
-        return int(self.footer["count"])
-
-    @property
-    def generations(self) -> dict[int, int]:
-        """Records by generation: the record's `per_generation_record_manifest`, counted."""
-        return {int(g): n for g, n in self.footer["generations"].items()}
-
-    def records(self) -> Iterator[Record]:
-        """Every record in the order of ids. Raises `ForeignDamage`, `Unavailable`."""
-        with _file(self.path) as file:
-            for kind, payload, _ in _frames(file, self.path):
-                if kind == b"B":
-                    yield from _block(payload, self.path)
-
-
-def opened(path: str | os.PathLike[str]) -> Manifest:
-    """The manifest at `path`; every frame of it was checked.
-
-    Raises `Unavailable` for a file that cannot be read, `ForeignDamage` for a damaged one or one that is no manifest,
-    `Refused` for one that a `take` did not finish.
-    """
-    place = Path(path)
-    header: dict[str, Any] = {}
-    footer: dict[str, Any] = {}
-    with _file(place) as file:
-        for kind, payload, _ in _frames(file, place):
-            if kind == b"H":
-                header = _header(payload, place)
-            elif kind == b"F":
-                footer = json.loads(payload)
-        end = file.tell()
-        if footer and end != os.fstat(file.fileno()).st_size:
-            raise ForeignDamage(f"manifest {str(path)!r}", f"its end at byte {end:,}", "more behind it", _AGAIN)
-    if not footer:
-        message = f"manifest {str(path)!r} is not complete: it has no footer, so the `take` that wrote it was cut off."
-        raise Refused(Verdict("guard", "incomplete", message=message, remedy="run the same `lineal guard take` again: it goes on"))
-    return Manifest(place, header, footer)
-
-
-_AGAIN = "take a new manifest of a state that is known to be good"
-
-
-def _header(payload: bytes, path: Path) -> dict[str, Any]:
-    header: dict[str, Any] = json.loads(payload)
-    if header.get("format") != FORMAT:
-        cause = f"it has format {header.get('format')!r}, this version reads {FORMAT}"
-        raise Unavailable(f"manifest {str(path)!r}", cause, "upgrade lineal; the file was left as it is")
-    return header
-
-
-def _block(payload: bytes, path: Path) -> Iterator[Record]:
-    try:
-        yield from all_unpacked(payload)
-    except ValueError as e:
-        raise ForeignDamage(f"manifest {str(path)!r}", "records", str(e), _AGAIN) from e
-
-
-def _file(path: Path) -> IO[bytes]:
-    try:
-        return open(path, "rb")
-    except (OSError, ValueError) as e:
-        raise Unavailable(f"manifest {str(path)!r}", e, "name a manifest that `lineal guard take` wrote") from e
-
-
-def _frames(file: IO[bytes], path: Path) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(kind, payload, check) of each whole frame, checked. A torn last frame ends them; anything else wrong is damage."""
-    try:
-        if file.read(len(MAGIC)) != MAGIC:
-            raise ForeignDamage(f"{str(path)!r}", "a manifest", "another file", "name a manifest that `lineal guard take` wrote")
-        check, place = _SEED, len(MAGIC)
-        while len(head := file.read(_HEAD)) == _HEAD:
-            length = int.from_bytes(head[1:], "big")
-            if head[:1] not in (b"H", b"B", b"F") or length > FRAME_MAX:
-                raise ForeignDamage(f"manifest {str(path)!r}, byte {place:,}", "a frame", head.hex(), _AGAIN)
-            payload, stored = file.read(length), file.read(_CHECK)
-            if len(payload) < length or len(stored) < _CHECK:
-                file.seek(place)
-                return
-            check = digest(check, head[:1], payload)
-            if stored != check:
-                raise ForeignDamage(f"manifest {str(path)!r}, byte {place:,}", f"check {check.hex()[:16]}", stored.hex()[:16], _AGAIN)
-            yield head[:1], payload, check
-            place = file.tell()
-            if head[:1] == b"F":
-                return
-        file.seek(place)
-    except OSError as e:
-        raise Unavailable(f"manifest {str(path)!r}", e, "check the disk that it lies on") from e
-
-
-# --- writing ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Writer:
-    """Writes a manifest; goes on with one that was cut off.
-
-    Nobody can continue a snapshot that is gone. So the part that is there is computed again from the snapshot of now, and
-    compared, before anything is added: a manifest is always of one state, whoever was killed on the way.
-    """
-
-    path: Path
-    header: dict[str, Any]
-    hash: StateHash = field(default_factory=StateHash)
-    resumed: int = 0  # records that stood in the file already, and were the same
-
-    def __enter__(self) -> Writer:
-        try:
-            self.file: IO[bytes] = open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as e:
-            self.file.close()
-            raise Unavailable(f"manifest {str(self.path)!r}", "another process is writing it", "wait for it, or name another file") from e
-        except (OSError, ValueError) as e:
-            raise Unavailable(f"manifest {str(self.path)!r}", e, "name a place that can be written") from e
-        self.block: list[bytes] = []
-        self.check = _SEED
-        try:
-            self._begin()
-        except BaseException:
-            self.file.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self.blocks:
-            self.path.unlink(missing_ok=True)
-        self.file.close()
-
-    def _begin(self) -> None:
-        start = self.file.read(len(MAGIC))
-        self.file.seek(0)
-        if len(start) < len(MAGIC) and MAGIC.startswith(start):  # a new file, or one that was cut off in its first bytes
-            self.file.truncate()
-            self.file.write(MAGIC)
-            self.standing: Iterator[tuple[bytes, bytes, bytes]] | None = None
-            self._frame(b"H", sorted_json(self.header))
-            self._synced()
-            _sync_folder(self.path)
-            return
-        self.standing = _frames(self.file, self.path)
-        first = next(self.standing, None)
-        if first is None:
-            self.standing = None
-            self._frame(b"H", sorted_json(self.header))
-            return
-        if first[1] != sorted_json(self.header):
-            raise _exists(self.path, "of something else that was asked for")
-        self.check = first[2]
 
     def add(self, record: Record) -> None:
         """The next record, in the order of ids."""

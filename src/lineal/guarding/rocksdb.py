@@ -1,18 +1,20 @@
 """Keys and values of a RocksDB store: a prefix, or a whole column family, read to the iterator's own last word.
 
-A store in another process, or in none, is opened as a *secondary*: it takes no lock, and writes nothing beside the store.
-What it reads is the state at the moment of opening. A store that is open in this process is read through a snapshot of it.
+A store in another process, or in none, is opened as a *secondary*, through links to its files: that takes no lock, and writes
+nothing beside the store. What is read is the state at the moment of opening. A store that is open in this process is read
+through a snapshot of it.
 
 A block that fails its checksum ends an iterator as an empty rest would: only `status` tells, so it is asked at the end, always.
 
-Only the process that compacts knows its compactions. Of another one the store's own LOG tells: it names each compaction as
-it begins and as it ends. One that began and never ended, in a store that nobody holds, died with its process: what it wrote
-was never made part of the store.
+Only the process that compacts knows its compactions. Of another one the folder tells: a table that is newer than all that are
+part of the store is being written, by a compaction or a flush; if nobody holds the store, its writer died, and the table was
+never made part of it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ from lineal.guarding.encoding import Record, content, id_bytes, shown
 from lineal.guarding.manifest import ForeignDamage
 from lineal.guarding.sources import Asked, Facts, Shape, chosen_table, folder_of, usage
 
+TRIES = 5  # at opening a store whose owner removes files meanwhile
 _RESTORE = "restore a backup; the message names the file"
 _MARK = b"EVENT_LOG_v1 "
 
@@ -37,18 +40,53 @@ def source(url: str, asked: Asked) -> Iterator[RocksSource]:
     folder, _ = folder_of(url)
     if not (folder / "CURRENT").is_file():
         raise Unavailable(f"store {url!r}", f"{str(folder)!r} is no RocksDB store: it has no file CURRENT", "name the folder of one")
+    _refuse_log_elsewhere(folder)
     with tempfile.TemporaryDirectory(prefix="lineal-guard-") as beside:
-        with _told(str(folder)):
-            families = rocksdict.Rdict.list_cf(str(folder), _options(beside))
-            family = chosen_table(url, families, asked.table or "default")
-            db = rocksdict.Rdict(
-                str(folder), _options(beside), {name: _options(beside) for name in families}, rocksdict.AccessType.secondary(beside)
-            )
+        db, family = _opened(folder, Path(beside), url, asked.table or "default")
         try:
             column = db if family == "default" else db.get_column_family(family)
-            yield RocksSource(column, column, str(folder), family, asked, lambda: _from_log(folder))
+            yield RocksSource(column, column, str(folder), family, asked, lambda: _looked_up(folder, db))
         finally:
             db.close()
+
+
+def _opened(folder: Path, beside: Path, url: str, table: str) -> tuple[Any, str]:
+    """(store, column family), opened by links to its files: the library leaves a file of its own in the folder that it opens.
+
+    A live owner may remove a file between the listing and the opening; then the folder is listed again.
+    """
+    for tries_left in reversed(range(TRIES)):
+        place = beside / f"links-{tries_left}"
+        place.mkdir()
+        for path in folder.iterdir():
+            if not path.name.startswith(("LOG", "LOCK", "rocksdict")):
+                (place / path.name).symlink_to(path.absolute())
+        try:
+            families = rocksdict.Rdict.list_cf(str(place), _options(beside))
+            family = chosen_table(url, families, table)
+            columns = {name: _options(beside) for name in families}
+            return rocksdict.Rdict(str(place), _options(beside), columns, rocksdict.AccessType.secondary(str(beside))), family
+        except Exception as e:
+            if type(e) is not Exception:  # rocksdict's own are of no class of their own
+                raise
+            if not tries_left or "No such file" not in str(e):
+                raise _failure(str(folder), e) from e
+    raise AssertionError("the last try raises")
+
+
+def _refuse_log_elsewhere(folder: Path) -> None:
+    """What stands only in a write-ahead log in another folder would be missed in silence."""
+    newest = max(folder.glob("OPTIONS-*"), key=lambda path: path.name, default=None)
+    found = re.search(r"^\s*wal_dir=(.+)$", newest.read_text(errors="replace"), re.MULTILINE) if newest else None
+    if (
+        found
+        and (elsewhere := Path(found[1].strip())).is_dir()
+        and elsewhere.resolve() != folder.resolve()
+        and any(elsewhere.glob("*.log"))
+    ):
+        raise usage(
+            "log_elsewhere", f"the write-ahead log of {str(folder)!r} is in {str(elsewhere)!r}.", "give the store open in this process"
+        )
 
 
 @contextmanager
@@ -66,11 +104,11 @@ def _refuse(asked: Asked) -> None:
     asked.refuse("RocksDB, which has keys and values only", "ids", "generation", "where")
 
 
-def _options(log: str) -> Any:
+def _options(log: Path) -> Any:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_max_open_files(-1)  # a file that a live owner removes stays readable to whoever has it open
-    options.set_db_log_dir(log)
+    options.set_db_log_dir(str(log))
     return options
 
 
@@ -86,9 +124,11 @@ class RocksSource:
 
     def records(self) -> Iterator[Record]:
         last = b""
-        with _told(self.shape.place):
-            iterator = self.view.iter()
-            iterator.seek(self.prefix) if self.prefix else iterator.seek_to_first()
+        iterator = self.view.iter()
+        if self.prefix:
+            iterator.seek(self.prefix)
+        else:
+            iterator.seek_to_first()
         while iterator.valid():
             key = iterator.key()
             if not isinstance(key, bytes):
@@ -125,18 +165,12 @@ def _prefix(given: str | None) -> bytes:
     return given.encode()
 
 
-@contextmanager
-def _told(place: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as e:
-        if type(e) is not Exception:  # rocksdict's own are of no class of their own
-            raise
-        if str(e).startswith("Corruption"):
-            raise ForeignDamage(f"RocksDB store {place!r}", "a store", str(e), _RESTORE) from e
-        raise Unavailable(
-            f"RocksDB store {place!r}", e, "check the folder, and who may read it; a live store may have moved on: ask again"
-        ) from e
+def _failure(place: str, error: Exception) -> Exception:
+    if str(error).startswith("Corruption"):
+        return ForeignDamage(f"RocksDB store {place!r}", "a store", str(error), _RESTORE)
+    return Unavailable(
+        f"RocksDB store {place!r}", error, "check the folder, and who may read it; a live store may have moved on: ask again"
+    )
 
 
 # --- is a compaction running? ----------------------------------------------------------------------------------------
@@ -148,21 +182,25 @@ def _asked(db: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return ((f"{count} compactions",) if count else ()), (note,)
 
 
-def _from_log(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(running, notes) from the store's own LOG, streamed, and from who holds its lock."""
-    holder, jobs = _holder(folder), _open_jobs(folder / "LOG")
-    notes = ["RocksDB, opened as a secondary: the state of one moment"]
-    if jobs is None:
-        notes.append("no LOG: whether a compaction runs cannot be told")
-        return (), tuple(notes)
+def _looked_up(folder: Path, db: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(running, notes) of a store that another process holds, or none.
+
+    Two witnesses: tables in the folder that are newer than all that are part of the store, and the store's own LOG, which its
+    owner writes some seconds late.
+    """
+    holder = _holder(folder)
+    live = {int(re.sub(r"\D", "", str(file["name"]))) for file in db.live_files()}
+    unborn = sorted(path.name for path in folder.glob("*.sst") if path.stem.isdigit() and int(path.stem) > max(live, default=0))
+    seen = [f"compaction job {job} is in the LOG, its end is not" for job in _open_jobs(folder / "LOG")]
+    seen += [f"{name} is no part of the store" for name in unborn]
+    how = "RocksDB, opened as a secondary: the state of one moment"
     if holder is None:
-        notes += [f"compaction job {job} died with its process; what it wrote is no part of the store" for job in jobs]
-        return (), tuple(notes)
-    return tuple(f"compaction job {job} of process {holder}" for job in jobs), (*notes, f"process {holder} holds the store")
+        return (), (how, *(f"{what}: its process died over it" for what in seen))
+    return tuple(f"{what}: process {holder} is at it" for what in seen), (how, f"process {holder} holds the store")
 
 
-def _open_jobs(log: Path) -> list[int] | None:
-    """Compactions that the LOG saw begin and not end; None without a LOG."""
+def _open_jobs(log: Path) -> list[int]:
+    """Compactions that the LOG saw begin and not end; the LOG is read as a stream."""
     found: dict[int, None] = {}
     try:
         with open(log, "rb") as file:
@@ -176,7 +214,7 @@ def _open_jobs(log: Path) -> list[int] | None:
                 elif event.get("event") == "compaction_finished":
                     found.pop(int(event.get("job", 0)), None)
     except FileNotFoundError:
-        return None
+        return []
     except OSError as e:
         raise Unavailable(f"RocksDB log {str(log)!r}", e, "check who may read the folder") from e
     return [*found]
