@@ -28,6 +28,7 @@ from lineal.guarding.encoding import Record, content, id_bytes, shown
 from lineal.guarding.manifest import ForeignDamage
 from lineal.guarding.sources import Asked, Facts, Shape, chosen_table, folder_of, usage
 
+CACHE_BYTES = 8 << 20
 TRIES = 5  # at opening a store whose owner removes files meanwhile
 _RESTORE = "restore a backup; the message names the file"
 _MARK = b"EVENT_LOG_v1 "
@@ -109,6 +110,10 @@ def _options(log: Path) -> Any:
     options.create_if_missing(False)
     options.set_max_open_files(-1)  # a file that a live owner removes stays readable to whoever has it open
     options.set_db_log_dir(str(log))
+    tables = rocksdict.BlockBasedOptions()  # in this much memory, whatever the store is large
+    tables.set_block_cache(rocksdict.Cache(CACHE_BYTES))
+    tables.set_cache_index_and_filter_blocks(True)
+    options.set_block_based_table_factory(tables)
     return options
 
 
