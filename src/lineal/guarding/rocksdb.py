@@ -71,7 +71,7 @@ def _opened(folder: Path, beside: Path, url: str, table: str) -> tuple[Any, str]
             if type(e) is not Exception:  # rocksdict's own are of no class of their own
                 raise
             if not tries_left or "No such file" not in str(e):
-                raise _failure(str(folder), e) from e
+                raise _failure(repr(str(folder)), e) from e
     raise AssertionError("the last try raises")
 
 
@@ -147,8 +147,7 @@ class RocksSource:
         try:
             iterator.status()
         except Exception as e:  # rocksdict raises plain Exception for everything
-            where = f"behind key {shown(last)!r}" if last else "at the first key"
-            raise ForeignDamage(f"RocksDB store {self.shape.place!r}, {where}", "a record", str(e), _RESTORE) from e
+            raise _failure(f"{self.shape.place!r}, " + (f"behind key {shown(last)!r}" if last else "at the first key"), e) from e
 
     def facts(self) -> Facts:
         running, notes = self.tell()
@@ -170,12 +169,12 @@ def _prefix(given: str | None) -> bytes:
     return given.encode()
 
 
-def _failure(place: str, error: Exception) -> Exception:
-    if str(error).startswith("Corruption"):
-        return ForeignDamage(f"RocksDB store {place!r}", "a store", str(error), _RESTORE)
-    return Unavailable(
-        f"RocksDB store {place!r}", error, "check the folder, and who may read it; a live store may have moved on: ask again"
-    )
+def _failure(where: str, error: Exception) -> Exception:
+    """What the engine said, with the names of its files, not of the links to them."""
+    said = re.sub(r"\S*/links-\d+/", "", str(error))
+    if said.startswith("Corruption"):
+        return ForeignDamage(f"RocksDB store {where}", "a record", said, _RESTORE)
+    return Unavailable(f"RocksDB store {where}", said, "check the folder, and who may read it; a live store may have moved on: ask again")
 
 
 # --- is a compaction running? ----------------------------------------------------------------------------------------

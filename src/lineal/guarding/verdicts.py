@@ -139,7 +139,8 @@ def _written(expected: Manifest, generation: int | None) -> int:
 
 def _seen(expected: Manifest, found: Comparison, generation: int | None) -> tuple[int, ...]:
     """A manifest of several generations says itself which record is of which: only what is not as it says counts."""
-    if generation is None and len(expected.generations) > 1 and not found.counts["moved"]:
+    told = expected.generations
+    if generation is None and (not told or (len(told) > 1 and not found.counts["moved"])):
         return (_written(expected, generation),)
     return tuple(sorted(found.found.generations))
 
