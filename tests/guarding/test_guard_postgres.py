@@ -133,14 +133,23 @@ def maintenance(url: str, statement: str, view: str, *settings: str) -> Iterator
 # --- what is found ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("statement", ["VACUUM FULL steps", "CLUSTER steps USING steps_pkey"])
-def test_killed_in_the_middle_of_a_rewrite_it_is_clean(url: str, before: Path, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("statement", "view"),
+    [
+        ("VACUUM FULL steps", "pg_stat_progress_cluster"),
+        ("CLUSTER steps USING steps_pkey", "pg_stat_progress_cluster"),
+        ("REINDEX TABLE steps", "pg_stat_progress_create_index"),
+    ],
+)
+def test_killed_in_the_middle_of_a_rewrite_it_is_clean(
+    url: str, before: Path, statement: str, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Record 004: while the rewrite runs, wait; after its process was killed and the server came up again, all is as before."""
     monkeypatch.setitem(__import__("lineal.guarding.postgres", fromlist=["_SETTINGS"])._SETTINGS, "lock_timeout", "300ms")
-    with maintenance(url, statement, "pg_stat_progress_cluster", "app.dawdle = 'on'") as pid:
+    with maintenance(url, statement, view, "app.dawdle = 'on'") as pid:
         checked = check(url, before)
         assert checked.verdict is V.COMPACTION_IN_PROGRESS and not checked.compared and not checked.readable
-        assert statement.split(" steps")[0] in checked.running[0] and checked.directive.startswith("WAIT")
+        assert statement.split()[0] in checked.running[0] and checked.directive.startswith("WAIT")
         with pytest.raises(Unavailable, match="keeps readers out"):
             take(url, before.with_name("other"))
         os.kill(pid, signal.SIGKILL)
@@ -222,6 +231,23 @@ def test_a_flipped_bit_is_refused_by_name(url: str, server: tuple[str, Path], be
         file.write(bytes([byte[0] ^ 4]))
     with pytest.raises(ForeignDamage, match="invalid page in block 40"):
         check(url, before)
+
+
+def test_a_user_who_may_not_see_all_is_refused_rows_and_told_of_the_rest(url: str, before: Path) -> None:
+    """A policy would leave out rows in silence; progress of others' maintenance is hidden from a plain user."""
+    said(url, "CREATE ROLE plain LOGIN")
+    said(url, "GRANT SELECT ON steps TO plain")
+    plain = url.replace("tester:secret-word", "plain")
+    try:
+        assert check(plain, before).clean
+        with maintenance(url, "VACUUM steps", "pg_stat_progress_vacuum", "vacuum_cost_delay = '100ms'", "vacuum_cost_limit = 1"):
+            assert any("pg_read_all_stats" in note for note in check(plain, before).notes)
+        said(url, "ALTER TABLE steps ENABLE ROW LEVEL SECURITY")
+        said(url, "CREATE POLICY theirs ON steps FOR SELECT TO plain USING (n < 100)")
+        with pytest.raises(Unavailable, match="row-level security"):
+            check(plain, before)
+    finally:
+        said(url, "DROP OWNED BY plain; DROP ROLE plain")
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,12 @@ V = CompactionVerdict
 ROWS = 20_000
 
 
-def store(folder: Path, family: str | None = None) -> Any:
+def store(folder: Path, bytes_a_second: int = 1 << 30) -> Any:
+    """Open for writing; it compacts when it is told to, and no faster than that."""
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
+    options.set_disable_auto_compactions(True)
+    options.set_ratelimiter(bytes_a_second, 100_000, 10)
     return rocksdict.Rdict(str(folder), options)
 
 
@@ -82,6 +86,7 @@ COMPACTING = """
 import os, signal, sys, threading, time
 import rocksdict
 options = rocksdict.Options(raw_mode=True)
+options.set_disable_auto_compactions(True)
 options.set_ratelimiter(200_000, 100_000, 10)
 db = rocksdict.Rdict(sys.argv[1], options)
 live = {file["name"].strip("/") for file in db.live_files()}
@@ -152,6 +157,19 @@ def test_a_store_that_is_open_here_is_read_through_a_snapshot(folder: Path, befo
         assert check(db, before).missing == ("session:0000003",)
         assert check(f"rocksdb:{folder}", before).missing == ("session:0000003",), "what is only in the write-ahead log is read, too"
         db[key(4)] = b"the lock is still ours"
+
+
+def test_a_compaction_of_a_store_that_is_open_here_is_seen(folder: Path, before: Path) -> None:
+    """Record 004: it is asked of the engine itself."""
+    with store(folder, bytes_a_second=1_000_000) as db:
+        work = threading.Thread(target=lambda: db.compact_range(None, None))
+        work.start()
+        while work.is_alive() and not db.property_int_value("rocksdb.num-running-compactions"):
+            pass
+        checked = check(db, before)
+        work.join()
+        assert checked.verdict is V.COMPACTION_IN_PROGRESS and checked.readable and checked.running == ("1 running compactions",)
+        assert check(db, before).clean
 
 
 def test_what_cannot_be_meant_is_refused(folder: Path, before: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ manifest_option = click.option(
 def guard() -> None:
     """Guard a table of somebody else's store: what it held before its engine compacted, and whether it still does.
 
-    URL is an SQLite file, postgresql://..., rocksdb:///folder, or cassandra:///folder?schema=FILE. Nothing is written to it.
+    URL is an SQLite file, postgresql://..., rocksdb:///folder, or cassandra:///folder?schema=FILE. It is only read.
     """
 
 
@@ -147,5 +147,5 @@ def _told_to(path: Path | None) -> Iterator[Callable[[str, Any], None] | None]:
                     file.write(f"{as_json({'fault': fault, 'id': key}, indent=None)}\n")
 
             yield tell
-    except OSError as e:
+    except (OSError, ValueError) as e:  # a text that no path can be is a ValueError
         raise Unavailable(f"file {str(path)!r}", e, "name a place that can be written") from e

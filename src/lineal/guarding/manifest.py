@@ -30,6 +30,7 @@ from lineal.codec import digest, sorted_json
 from lineal.errors import Corrupt, Refused, Unavailable, Verdict
 from lineal.guarding.encoding import Record
 from lineal.guarding.sorting import all_unpacked, packed
+from lineal.guarding.sources import stands
 
 FORMAT = 1
 MAGIC = b"lineal guard manifest\n"
@@ -112,7 +113,7 @@ def opened(path: str | os.PathLike[str]) -> Manifest:
             if kind == b"H":
                 header = _header(payload, place)
             elif kind == b"F":
-                footer = json.loads(payload)
+                footer = _object(payload, place, "count", "state_hash", "generations", "position", "taken", "running", "notes")
         end = file.tell()
         if footer and end != os.fstat(file.fileno()).st_size:
             raise ForeignDamage(f"manifest {str(path)!r}", f"its end at byte {end:,}", "more behind it", _AGAIN)
@@ -124,7 +125,7 @@ def opened(path: str | os.PathLike[str]) -> Manifest:
 
 def begun(path: Path) -> dict[str, Any]:
     """The header of a manifest that is whole or not; empty where there is none yet. Raises as `opened` does."""
-    if not path.exists():
+    if not stands(path):
         return {}
     with _file(path) as file:
         if MAGIC.startswith(file.read(len(MAGIC) - 1)) and os.fstat(file.fileno()).st_size < len(MAGIC):
@@ -138,11 +139,23 @@ _AGAIN = "take a new manifest of a state that is known to be good"
 
 
 def _header(payload: bytes, path: Path) -> dict[str, Any]:
-    header: dict[str, Any] = json.loads(payload)
+    header = _object(payload, path)
     if header.get("format") != FORMAT:
         cause = f"it has format {header.get('format')!r}, this version reads {FORMAT}"
         raise Unavailable(f"manifest {str(path)!r}", cause, "upgrade lineal; the file was left as it is")
-    return header
+    return _object(payload, path, "store", "table", "ids", "columns", "generation", "where", "prefix", "place", "sorted")
+
+
+def _object(payload: bytes, path: Path, *keys: str) -> dict[str, Any]:
+    """A header or footer. Raises `ForeignDamage` for one that no `take` wrote."""
+    try:
+        found = json.loads(payload)
+        missing = [key for key in keys if key not in found]
+    except (ValueError, TypeError) as e:
+        raise ForeignDamage(f"manifest {str(path)!r}", "a header or footer", str(e), _AGAIN) from e
+    if missing or not isinstance(found, dict):
+        raise ForeignDamage(f"manifest {str(path)!r}", "a header or footer", f"none that has {', '.join(missing)}", _AGAIN)
+    return found
 
 
 def _block(payload: bytes, path: Path) -> Iterator[Record]:
@@ -319,11 +332,11 @@ class Writer:
 
 def refuse_if_complete(path: Path) -> None:
     """Raise `Refused` where a whole manifest stands already, before anything long is begun."""
-    if not path.exists() or path.stat().st_size < len(MAGIC):
-        return
     try:
+        if path.stat().st_size < len(MAGIC):
+            return
         opened(path)
-    except Refused:
+    except (OSError, ValueError, Refused):  # where none can be, the writer says so
         return
     raise _exists(path, "complete")
 

@@ -78,7 +78,10 @@ def source(url: str, asked: Asked) -> Iterator[PostgresSource]:
 
 
 def _connected(url: str) -> psycopg.Connection[Any]:
-    connection = psycopg.connect(url, connect_timeout=PATIENCE_S, client_encoding="utf8", fallback_application_name="lineal guard")
+    try:
+        connection = psycopg.connect(url, connect_timeout=PATIENCE_S, client_encoding="utf8", fallback_application_name="lineal guard")
+    except ValueError as e:  # a text that is no UTF-8, a port that is no number
+        raise Unavailable(shown_url(url), e, "check the address") from e
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     return connection
@@ -102,12 +105,14 @@ class PostgresSource:
         ids, columns = chosen_columns(table, self.types, key, asked)
         self.shape = Shape("postgresql", place, table, ids, columns, asked.generation, asked.where)
         if held is not None:
-            facts = self.facts()
-            if facts.running:
-                raise Busy(facts, self.shape) from held
-            raise Unavailable(
-                f"table {table!r}", f"another transaction keeps readers out for {LOCK_PATIENCE}", "wait for it to end"
-            ) from held
+            raise self._held(held) from held
+
+    def _held(self, error: psycopg.Error) -> Exception:
+        """What to say of a lock that was not had in time: by maintenance, or by somebody's transaction."""
+        facts = self.facts()
+        if facts.running:
+            return Busy(facts, self.shape)
+        return Unavailable(f"table {self.shape.table!r}", _first_line(error), "another transaction keeps readers out: wait for it to end")
 
     def _locked(self) -> psycopg.errors.LockNotAvailable | None:
         """Lock the table for reading, before its columns are looked at and before the snapshot; what was in the way, if it is held."""
@@ -131,6 +136,8 @@ class PostgresSource:
                     digest, size = content(row[width + 1 :])
                     yield Record(key, digest, generation_of(row[width], shape.generation), size)
                     last = key
+        except psycopg.errors.LockNotAvailable as e:  # a REINDEX keeps the indexes, and with them the query, out
+            raise self._held(e) from e
         except (psycopg.errors.SyntaxError, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction) as e:
             raise usage(
                 "not_sql", f"PostgreSQL says {_first_line(e)!r} of the query over {shape.table!r}.", "correct what --where says"

@@ -183,7 +183,7 @@ def _failure(where: str, error: Exception) -> Exception:
 def _asked(db: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     count = db.property_int_value("rocksdb.num-running-compactions") or 0
     note = "RocksDB, open in this process: read through a snapshot"
-    return ((f"{count} compactions",) if count else ()), (note,)
+    return ((f"{count} running compactions",) if count else ()), (note,)
 
 
 def _looked_up(folder: Path, db: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

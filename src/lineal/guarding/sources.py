@@ -7,7 +7,8 @@
 | `isolated` | whether the engine itself holds the moment still while maintenance runs |
 | `facts` | where the engine stands, which maintenance runs, what is wrong beside the records; may be asked at any time |
 
-Nothing is written to a foreign store, nor beside it.
+Not a byte of a foreign store is changed. The one thing that is left beside one: the -wal and -shm files that SQLite itself makes for
+any reader of a file in WAL mode.
 """
 
 from __future__ import annotations
@@ -141,15 +142,26 @@ def folder_of(url: str) -> tuple[Path, str]:
 
     Three slashes before a path that is there only when read as absolute mean that one.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as e:
+        raise Unavailable(f"store {url!r}", e, "name the folder of a store") from e
     name = unquote(parts.netloc + parts.path)
     if url.partition(":")[2].startswith("//") and not parts.netloc:
         name = name.removeprefix("/")
-        if not Path(name).is_dir() and Path(f"/{name}").is_dir():
+        if not stands(Path(name), folder=True) and stands(Path(f"/{name}"), folder=True):
             name = f"/{name}"
-    if not name or not Path(name).is_dir():
+    if not name or not stands(Path(name), folder=True):
         raise Unavailable(f"store {url!r}", f"there is no folder {name!r}", "name the folder of a store")
     return Path(name), parts.query
+
+
+def stands(path: Path, folder: bool = False) -> bool:
+    """Whether there is such a file or folder; a name that no file can have names none."""
+    try:
+        return path.is_dir() if folder else path.is_file()
+    except OSError:
+        return False
 
 
 def shown_url(url: str) -> str:

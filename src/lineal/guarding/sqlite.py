@@ -1,7 +1,8 @@
 """A table in an SQLite file of somebody else, read in one read transaction of a connection that cannot write.
 
-While it is open, a writer in WAL mode goes on, and one in rollback mode waits with its commit. A file whose writer was
-killed in a commit is rolled back by whoever opens it for writing: until then it is refused here.
+While it is open, a writer in WAL mode goes on, and one in rollback mode waits with its commit. In WAL mode SQLite makes a -wal and
+a -shm file for any reader, and leaves them. A file whose writer was killed in a commit is rolled back by whoever opens it for
+writing: until then it is refused here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import apsw
 from lineal.errors import Unavailable
 from lineal.guarding.encoding import Record, content, id_bytes, shown
 from lineal.guarding.manifest import ForeignDamage
-from lineal.guarding.sources import Asked, Facts, Shape, chosen_columns, chosen_table, generation_of, usage
+from lineal.guarding.sources import Asked, Facts, Shape, chosen_columns, chosen_table, generation_of, stands, usage
 
 PATIENCE_MS = 10_000
 _RESTORE = "restore a backup of the file; `PRAGMA integrity_check` says more"
@@ -27,7 +28,7 @@ def source(url: str, asked: Asked) -> Iterator[SqliteSource]:
     """The table in the file that `url` names: a path, `sqlite:///relative.db` or `sqlite:////absolute.db`."""
     asked.refuse("an SQLite file", "prefix")
     path = Path(url.removeprefix("sqlite:///").removeprefix("sqlite:"))
-    if not path.is_file():
+    if not stands(path):
         raise Unavailable(f"store {url!r}", "it does not exist", "name an SQLite file, or a URL with postgresql:, rocksdb: or cassandra:")
     try:
         connection = apsw.Connection(path.absolute().as_uri() + "?mode=ro", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
