@@ -11,10 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import pwd
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +24,7 @@ import psycopg
 import rocksdict
 
 from lineal.guarding import check, take
+from lineal.testing.postgres import PostgresServer
 
 SMALL = 100_000
 PAD = "x" * 100
@@ -159,25 +156,8 @@ def server(url: str | None) -> Iterator[str]:
     if url:
         yield url
         return
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
-    with tempfile.TemporaryDirectory(prefix="lineal-pg-") as name:
-        user = []
-        if os.getuid() == 0:  # PostgreSQL does not run as root
-            owner = pwd.getpwnam("postgres")
-            os.chown(name, owner.pw_uid, owner.pw_gid)
-            user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-
-        def called(*words: str) -> None:
-            subprocess.run([*user, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
-
-        called("initdb", "-D", f"{name}/data", "-U", "bench", "-A", "trust", "--no-sync")
-        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories= -c autovacuum=off"
-        called("pg_ctl", "-D", f"{name}/data", "-w", "-l", f"{name}/data/log", "-o", options, "start")
-        try:
-            yield f"postgresql://bench@127.0.0.1:{port}/postgres"
-        finally:
-            called("pg_ctl", "-D", f"{name}/data", "-m", "immediate", "-w", "stop")
+    with PostgresServer(fsync=False, settings={"autovacuum": "off"}) as running:
+        yield running.url()
 
 
 def main() -> None:
@@ -194,9 +174,6 @@ def main() -> None:
         folder = Path(name)
         for rows in (SMALL, given.rows):
             run(RocksDB(folder / f"db-{rows}", rows), folder)
-        if not given.postgres and not shutil.which("initdb"):
-            print("no PostgreSQL server on this machine: name one with --postgres")
-            return
         with server(given.postgres) as url:
             for rows in (SMALL, given.rows):
                 run(Postgres(url, rows), folder)

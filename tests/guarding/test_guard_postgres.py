@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
-import shutil
 import signal
-import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +18,7 @@ from lineal.guarding import ForeignDamage, check, opened, take
 from lineal.rules.guard import CompactionVerdict
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+PostgresServer = pytest.importorskip("lineal.testing.postgres").PostgresServer
 V = CompactionVerdict
 ROWS = 18_100
 SCHEMA = """
@@ -44,46 +40,27 @@ CREATE INDEX slow ON steps (dawdle(n));
 """
 
 
-def as_server(*words: str) -> None:
-    """PostgreSQL does not run as root: as the user that its package made."""
-    user = [] if os.getuid() else ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    subprocess.run([*user, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
-
-
 @pytest.fixture(scope="module")
-def server() -> Iterator[tuple[str, Path]]:
-    """(address, data folder) of a server on loopback that keeps what it says is written, checksums on."""
-    if not all(shutil.which(name) for name in ("initdb", "pg_ctl")):
-        pytest.skip("no PostgreSQL server on this machine")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
-    with tempfile.TemporaryDirectory(prefix="lineal-pg-") as name:
-        if os.getuid() == 0:
-            try:
-                owner = pwd.getpwnam("postgres")
-            except KeyError:
-                pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-            os.chown(name, owner.pw_uid, owner.pw_gid)
-        data = f"{name}/data"
-        as_server("initdb", "-D", data, "-U", "tester", "-A", "trust", "--no-sync", "--data-checksums", "--locale=C.UTF-8")
-        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories= -c autovacuum=off"
-        as_server("pg_ctl", "-D", data, "-w", "-l", f"{data}/log", "-o", options, "start")
-        try:
-            yield f"postgresql://tester:secret-word@127.0.0.1:{port}", Path(data)
-        finally:
-            as_server("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+def server() -> Iterator[PostgresServer]:
+    """A server that keeps what it says is written, with checksums, and vacuums when it is told to."""
+    try:
+        running = PostgresServer(settings={"autovacuum": "off"})
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    with running:
+        yield running
 
 
 @pytest.fixture
-def url(server: tuple[str, Path], request: pytest.FixtureRequest) -> Iterator[str]:
+def url(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
     """A database of its own with a foreign table in it."""
-    address, name = server[0], f"t{abs(hash(request.node.name))}"
-    with psycopg.connect(f"{address}/postgres", autocommit=True) as admin:
+    name = f"t{abs(hash(request.node.name))}"
+    with server.connect() as admin:
         admin.execute(f"CREATE DATABASE {name}")
-    with psycopg.connect(f"{address}/{name}", autocommit=True) as owner:
-        owner.execute(SCHEMA)
-    yield f"{address}/{name}"
-    with psycopg.connect(f"{address}/postgres", autocommit=True) as admin:
+    address = server.url(name, "tester:secret-word")
+    said(address, SCHEMA)
+    yield address
+    with server.connect() as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
@@ -110,17 +87,18 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"waited in vain for {what}")
 
 
+def quietly(url: str, *statements: str) -> None:
+    """What is cut off on purpose."""
+    with suppress(psycopg.Error), psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
 @contextmanager
 def maintenance(url: str, statement: str, view: str, *settings: str) -> Iterator[int]:
     """The statement at work in a session of its own, which dawdles; yields its process once the server reports its progress."""
 
-    def work() -> None:
-        with suppress(psycopg.Error), psycopg.connect(url, autocommit=True) as connection:
-            for setting in settings:
-                connection.execute(f"SET {setting}")
-            connection.execute(statement)
-
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=lambda: quietly(url, *(f"SET {setting}" for setting in settings), statement))
     thread.start()
     pid = until(lambda: said(url, f"SELECT pid FROM {view} WHERE relid = 'steps'::regclass"), f"{statement} to be at work")[0][0]
     try:
@@ -158,6 +136,20 @@ def test_killed_in_the_middle_of_a_rewrite_it_is_clean(
     assert checked.clean and checked.counts["found"] == ROWS
     said(url, statement)
     assert check(url, before).clean
+
+
+def test_the_whole_server_killed_in_the_middle_of_a_rewrite_is_clean(url: str, server: PostgresServer, before: Path) -> None:
+    """Record 004: kill -9 for every process of it, then its own recovery."""
+    thread = threading.Thread(target=lambda: quietly(url, "SET app.dawdle = 'on'", "VACUUM FULL steps"))
+    thread.start()
+    until(lambda: said(url, "SELECT pid FROM pg_stat_progress_cluster"), "the rewrite")
+    postmaster = server.postmaster
+    server.kill9()
+    thread.join()
+    until(lambda: not Path(f"/proc/{postmaster}").exists(), "its parent to take note: till then a new server thinks that it lives")
+    server.start()
+    checked = check(url, before)
+    assert checked.clean and not checked.running
 
 
 def test_a_vacuum_that_goes_on_meanwhile_is_told_and_the_snapshot_holds(url: str, before: Path) -> None:
@@ -219,11 +211,12 @@ def test_a_writer_that_goes_on_is_read_as_of_one_moment(url: str, tmp_path: Path
         thread.join()
 
 
-def test_a_flipped_bit_is_refused_by_name(url: str, server: tuple[str, Path], before: Path) -> None:
+def test_a_flipped_bit_is_refused_by_name(url: str, server: PostgresServer, before: Path) -> None:
     """The server's checksum sees it; nothing is concluded from the rows before it."""
     said(url, "CHECKPOINT")
-    path = server[1] / said(url, "SELECT pg_relation_filepath('steps')")[0][0]
-    as_server("pg_ctl", "-D", str(server[1]), "-w", "restart")  # so that the page is not in its memory
+    path = server.data / said(url, "SELECT pg_relation_filepath('steps')")[0][0]
+    server.stop()
+    server.start()  # so that the page is not in its memory
     with open(path, "r+b") as file:
         file.seek(8192 * 40 + 5000)
         byte = file.read(1)
