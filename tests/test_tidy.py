@@ -24,7 +24,7 @@ LAYERS = (
     ("working_set",),
     ("session", "store", "aio"),
     ("view", "importing"),
-    ("audit", "doctor", "demo", "adapters"),
+    ("audit", "doctor", "demo", "adapters", "guarding"),
     ("cli", "__main__"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

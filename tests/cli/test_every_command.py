@@ -57,6 +57,9 @@ COMMANDS: dict[str, tuple[Arguments, str, str]] = {
     "prune": (lambda s: [s, "--dry-run", "--keep-checkpoints", 0], "would drop", "pruned"),
     "purge": (lambda s: [s, loose_turn(s), "--dry-run"], "would erase", "purged"),
     "export": (lambda s: [s], '"role"', "messages"),
+    "guard take": (lambda s: [s, "--table", "entries", "--manifest", s.parent / "new.guard"], " records of 'entries'", "manifest"),
+    "guard check": (lambda s: [s, "--manifest", s.parent / "rows.guard"], "POST_COMPACTION_CLEAN", "verdict"),
+    "guard show": (lambda s: [s.parent / "rows.guard"], "state hash", "footer"),
     "rules": (lambda s: [], "| row | condition, first match wins | verdict |", "tables"),
 }
 LEFT_OUT = {"demo", "mcp"}  # have tests of their own: one is slow, one serves until it is stopped
@@ -92,6 +95,8 @@ def test_for_programs(run: Any, either: Path, command: str) -> None:
 def prepare(run: Any, store: Path, command: str) -> None:
     if command == "unpin":
         run("pin", store, "held")
+    if command in ("guard check", "guard show"):
+        run("guard", "take", store, "--table", "entries", "--manifest", store.parent / "rows.guard")
     if command == "rollback":
         with lineal.connect(store, create=False) as opened:
             session = opened.session("agent")

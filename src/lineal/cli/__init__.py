@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from lineal import __version__
-from lineal.cli import back, change, hooks, house, look, serve, world
+from lineal.cli import back, change, guard, hooks, house, look, serve, world
 from lineal.cli.report import leave_with
 from lineal.errors import LinealError
 
@@ -32,6 +32,7 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Go back": (back.checkpoint, back.recover, back.rollback, back.fork),
     "World": (world.effect, hooks.hook, serve.mcp),
     "House": (house.verify, house.doctor, house.prune, house.purge, house.export, house.rules),
+    "Guard other stores": (guard.guard,),
 }
 
 

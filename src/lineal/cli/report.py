@@ -17,8 +17,8 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
+
+
+# --- progress ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def counting(out: Out, what: str) -> Iterator[Callable[[int], None] | None]:
+    """A running count of `what`, with its rate, on stderr, where that is a terminal."""
+    if out.json or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn(f"{{task.completed:,}} {what}, {{task.fields[rate]:,.0f}}/s"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, rate=0.0)
+        yield lambda done: bar.update(task, completed=done, rate=done / (bar.tasks[task].elapsed or 1.0))
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------
