@@ -1,0 +1,217 @@
+"""The server under the PostgreSQL engine: its address, connections that are made anew when they are lost, what its errors mean.
+
+| the server says | answer |
+|---|---|
+| the connection is lost, or the server is starting, stopping, in recovery or read only | a new connection, until the deadline; then `Unavailable` |
+| damaged data or index, a file or table that is not there (`XX001`, `XX002`, `58P01`, `42P01`, `42703`) | `Corrupt` |
+| not permitted, a lock past the deadline, disk full, anything else | `Unavailable`, with the way out |
+| `fsync` or `synchronous_commit` is off | `Unavailable` at the first connection that finds it so, unless the URL says `durable=any` |
+
+psycopg's pool is not used: it waits a second before it tries a lost server again, and keeps the cause for its log.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import conninfo
+
+from lineal.errors import Corrupt, LinealError, Unavailable
+
+NAP_SECONDS = 0.05  # between two tries to reach a server
+IDLE_CONNECTIONS = 8
+_LOST = {
+    "57P01",
+    "57P02",
+    "57P03",
+    "57P05",
+    "25006",
+}  # ended by the administrator or a crash; not yet up; read only: another is the primary now
+_DAMAGE = {"XX001", "XX002", "58P01", "42P01", "42703", "3F000"}
+_REMEDIES = {
+    "42501": "let the owner of the schema grant what a writer needs: PostgresEngine.grants(role)",
+    "55P03": "try again when the lock is free: maintenance such as VACUUM FULL holds it",
+    "53100": "free disk space on the server and try again; nothing of this was written",
+    "57014": "try again; the statement was ended by a timeout or a person",
+}
+_HOPELESS = re.compile("authentication failed|does not exist|no pg_hba.conf entry|permission denied|no password supplied|not permitted")
+
+# Rows are read by their index alone: a heap that has lost its end is then an error, where a plain scan would be shorter in silence.
+# An empty search path, because nobody's function or operator may stand in for the server's own.
+GREETING = """
+SELECT set_config('search_path', 'pg_catalog', false), set_config('enable_seqscan', 'off', false),
+    set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false),
+    set_config('idle_in_transaction_session_timeout', '0', false), set_config('lock_timeout', %s, false)
+"""
+DURABLE = "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """`warned`: the server has warned on it. A commit that a person cut off from its wait for a standby is told in no other way."""
+
+    warned = False
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a URL names. `parameters` goes to libpq and may hold a password; `shown` is for people and holds none."""
+
+    shown: str
+    parameters: dict[str, Any] = field(repr=False)
+    schema: str = "lineal"
+    wait: float = 10.0
+    any_durability: bool = False
+
+    def without_secrets(self, error: object) -> str:
+        """The message of an error, in one line, with no password in it."""
+        said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
+        for secret in (self.parameters.get("password"), self.parameters.get("sslpassword")):
+            if secret:
+                said = said.replace(secret, "***").replace(quote(secret, safe=""), "***")
+        return said
+
+
+def address_of(url: str) -> Address:
+    """Options of ours (`schema`, `wait`, `durable`) are taken out, the others are libpq's. Raises `Unavailable`."""
+    try:
+        parts = urlsplit(url)
+        ours, theirs = _options(parts.query)
+        given = conninfo.conninfo_to_dict(urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(theirs, quote_via=quote), "")))
+        user = f"{quote(str(given['user']))}@" if given.get("user") else ""
+        told = urlencode({k: v for k, v in [*theirs, *ours.items()] if "password" not in k}, quote_via=quote)
+        shown = urlunsplit(("postgresql", user + parts.netloc.rpartition("@")[2], parts.path, told, ""))
+    except (ValueError, psycopg.Error):
+        # What they say may repeat the whole of it, with the password.
+        raise _unusable("a postgresql: URL", "it cannot be read as one") from None
+    try:
+        wait = float(ours.get("wait", "10"))
+    except ValueError:
+        wait = -1.0
+    if not 0 <= wait < 1e6:
+        raise _unusable(shown, f"wait={ours['wait']!r} is no number of seconds")
+    schema = ours.get("schema", "lineal")
+    if not schema or "\0" in schema or len(schema.encode("utf-8", "replace")) > 63 or schema.startswith("pg_"):
+        raise _unusable(shown, f"schema={schema!r} is no name that a schema can have")
+    if ours.get("durable", "any") != "any":
+        raise _unusable(shown, f"durable={ours['durable']!r}: it can only be `any`")
+    return Address(shown, _with_defaults(given, wait), schema, wait, "durable" in ours)
+
+
+def _options(query: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+    ours = {name: value for name, value in pairs if name in ("schema", "wait", "durable")}
+    return ours, [(name, value) for name, value in pairs if name not in ours]
+
+
+def _with_defaults(given: dict[str, Any], wait: float) -> dict[str, Any]:
+    """A host that is gone without a word is noticed: nobody waits for it longer than for a lock."""
+    patience = {
+        "connect_timeout": str(max(2, int(wait))), "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3",
+        "tcp_user_timeout": str(int(max(wait, 2) * 1000)), "application_name": "lineal", "client_encoding": "UTF8",
+    }  # fmt: skip
+    if "," in str(given.get("host") or ""):
+        patience |= {"target_session_attrs": "read-write", "connect_timeout": "2"}
+    return {**patience, **given}
+
+
+def _unusable(what: str, cause: str) -> Unavailable:
+    return Unavailable(what, cause, "use postgresql://user@host:port/database?schema=lineal&wait=10")
+
+
+def is_lost(connection: Connection, error: psycopg.Error) -> bool:
+    """Whether what was asked may be asked again on another connection."""
+    return connection.closed or error.sqlstate in _LOST or (error.sqlstate or "").startswith("08")
+
+
+def translated(error: psycopg.Error, address: Address, asked: str, session: str = "", seq: int = 0) -> LinealError:
+    said, state = address.without_secrets(error), error.sqlstate or ""
+    if state in _DAMAGE:
+        return Corrupt(session, seq, "tables, indexes and pages as they were made", f"{said} ({asked})", "damaged store")
+    return Unavailable(asked, said, _REMEDIES.get(state, "look into the server's log, then try again"))
+
+
+class Connections:
+    """Connections of one engine to one address: idle ones are used again, a lost one is replaced. Any thread may take one."""
+
+    def __init__(self, address: Address):
+        self.address = address
+        self._idle: deque[Connection] = deque()
+        self.closed = False
+
+    def take(self, asked: str, deadline: float | None = None) -> Connection:
+        """An idle connection or a new one. Tries until `deadline` (monotonic); then raises `Unavailable` with the last cause."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            deadline = time.monotonic() + self.address.wait if deadline is None else deadline
+        while True:
+            try:
+                return self._made(asked)
+            except psycopg.Error as e:
+                said = self.address.without_secrets(e)
+                left = deadline - time.monotonic()
+                if left <= 0 or ("," not in str(self.address.parameters.get("host")) and _HOPELESS.search(said)):
+                    remedy = "check the address, and that the server answers and lets this user in"
+                    raise Unavailable(asked, f"no connection, tried for {self.address.wait:g} s: {said}", remedy) from None
+                time.sleep(min(NAP_SECONDS, left))
+
+    def _made(self, asked: str) -> Connection:
+        connection = Connection.connect(**self.address.parameters, autocommit=True)
+        try:
+            connection.execute(GREETING, (f"{int(max(self.address.wait, 0.001) * 1000)}ms",))
+            if not self.address.any_durability:
+                self._refuse_unless_durable(connection, asked)
+        except BaseException:
+            connection.close()
+            raise
+        connection.add_notice_handler(
+            lambda said: setattr(connection, "warned", connection.warned or said.severity_nonlocalized == "WARNING")
+        )
+        return connection
+
+    def _refuse_unless_durable(self, connection: Connection, asked: str) -> None:
+        found = connection.execute(DURABLE).fetchone()
+        fsync, commit = found or ("off", "off")
+        if fsync == "off" or commit == "off":
+            cause = f"fsync is {fsync} and synchronous_commit is {commit}: what is acknowledged could be lost (E1)"
+            raise Unavailable(asked, cause, "set both to on for this server and role, or say durable=any in the URL")
+
+    def give_back(self, connection: Connection) -> None:
+        if self.closed or connection.closed or len(self._idle) >= IDLE_CONNECTIONS:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def forget_idle(self) -> None:
+        """One connection was lost: the idle ones lead to the same server."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def close(self) -> None:
+        self.closed = True
+        self.forget_idle()
+
+    @contextmanager
+    def held(self, asked: str, session: str = "", seq: int = 0) -> Iterator[Connection]:
+        """One connection; given back, or closed after an error of the server. Nothing is tried again."""
+        connection = self.take(asked)
+        try:
+            yield connection
+        except psycopg.Error as e:
+            connection.close()
+            raise translated(e, self.address, asked, session, seq) from e
+        except LinealError:
+            self.give_back(connection)
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        self.give_back(connection)
