@@ -1,15 +1,16 @@
 """A PostgreSQL database: one schema, one log a session, each append one statement and one commit.
 
-| step of an append | on the wire | a connection lost here means |
-|---|---|---|
-| the session's row moves from the expected head to the new one, the rows go in behind it | one statement, committed by itself | asked again: see below |
-| asked again, the head has not moved | the same statement | it was not written before; it is now |
-| asked again, the head has moved, and exactly these digests stand | the session's row is locked and the lock committed | it was written before, and is by then as durable as any commit |
-| asked again, the head has moved, and others stand there | `Conflict` | it was not written, somebody else wrote first |
+The statement moves the session's row from the expected head to the new one, and the rows go in behind it. An append whose
+answer was lost is resolved, not guessed, by whichever server of the list takes writes: it is asked again.
 
-So an append whose answer was lost is resolved, not guessed, by whichever server of the list takes writes. Everything else that
-is asked may be asked twice. A scan is the exception: its snapshot dies with its connection, so that one which has begun to
-yield and loses it is `Unavailable`.
+| asked again | so the first time | answer |
+|---|---|---|
+| the head has not moved | nothing was written | it is written now |
+| the head has moved, and exactly these digests stand | it was written | a lock of the session's row is committed behind it; done |
+| the head has moved, and others stand there | nothing was written | `Conflict` |
+
+Everything else that is asked may be asked twice. A scan is the exception: its snapshot dies with its connection, so that one
+which has begun to yield and loses it is `Unavailable`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from lineal.engines import Duplicate, Row, refuse_unless_following
 from lineal.engines import postgres_schema as schema
 from lineal.engines.postgres_migrations import open_schema
 from lineal.engines.postgres_scan import Scan
+from lineal.engines.postgres_schema import LAST_SEQ, blob, row_of, text
 from lineal.engines.postgres_server import NAP_SECONDS, Connection, Connections, address_of, is_lost, translated
 from lineal.engines.postgres_status import facts, found_wrong
-from lineal.engines.postgres_schema import LAST_SEQ, blob, row_of, text
 from lineal.errors import Conflict, Corrupt, LinealError, Unavailable
 
 CHUNK_ROWS = 500  # one transaction of `delete` ends after so many seqs (R37)
@@ -90,7 +91,9 @@ class PostgresEngine:
             db.warned = False
             try:
                 done = db.execute(self._sql["append" if expected_seq else "begin"], given).fetchone()
-            except psycopg.errors.UniqueViolation:
+            except psycopg.errors.UniqueViolation as e:
+                if e.diag.constraint_name == "entries_pkey":
+                    raise Corrupt(session, expected_seq + 1, "no row behind the head", "one", "rows beyond the head") from e
                 self._refuse_duplicate(db, session, expected_seq, rows)
                 continue  # whoever held the key is gone by now
             if done == (len(rows),) and not db.warned:
@@ -124,7 +127,7 @@ class PostgresEngine:
                 batch[row.unique] = row.seq
 
     def scan(self, session: str, after: int = 0, until: int | None = None, kinds: Sequence[str] | None = None) -> Iterator[Row]:
-        """One snapshot, taken now. What is short is read at once; what is longer keeps a connection until it ends, is closed or forgotten."""
+        """One snapshot, taken now. What is short is read at once, what is longer keeps a connection until it ends."""
         asked = self._asked("scan", session)
         bounds = (max(after, 0), LAST_SEQ if until is None else min(max(until, 0), LAST_SEQ))
         return self._carried_out(

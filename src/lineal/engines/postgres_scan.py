@@ -12,11 +12,12 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.types.numeric import Int8
 
 from lineal.engines import Row
-from lineal.engines.postgres_schema import Int8, blob, row_of
+from lineal.engines.postgres_schema import blob, row_of
 from lineal.engines.postgres_server import Connection, Connections, translated
-from lineal.errors import Corrupt, Unavailable
+from lineal.errors import Corrupt
 
 FIRST_ROWS = 64
 MOST_ROWS = 1000
@@ -120,5 +121,5 @@ class Scan:
         return Corrupt(self._session, self._last + 1, expected, found, "rows are missing in the table")
 
 
-def _fetch(count: int) -> sql.SQL:
-    return sql.SQL("FETCH FORWARD %d FROM scan" % count)  # type: ignore[arg-type]
+def _fetch(count: int) -> sql.Composed:
+    return sql.SQL("FETCH FORWARD {} FROM scan").format(count)

@@ -2,8 +2,8 @@
 
 | the server says | answer |
 |---|---|
-| the connection is lost, or the server is starting, stopping, in recovery or read only | a new connection, until the deadline; then `Unavailable` |
-| damaged data or index, a file or table that is not there (`XX001`, `XX002`, `58P01`, `42P01`, `42703`) | `Corrupt` |
+| the connection is lost; it starts, stops, recovers, is read only | a new connection, until the deadline; then `Unavailable` |
+| damaged data or index (`XX001`, `XX002`), no such file (`58P01`), no such table or column | `Corrupt` |
 | not permitted, a lock past the deadline, disk full, anything else | `Unavailable`, with the way out |
 | `fsync` or `synchronous_commit` is off | `Unavailable` at the first connection that finds it so, unless the URL says `durable=any` |
 

@@ -88,6 +88,18 @@ def story_command(path: Path, rewrite: bool) -> None:
     click.echo(f"{path.name}: as it says")
 
 
+@main.command("failover")
+@click.option("--writers", type=click.IntRange(min=1), default=4, show_default=True, help="Processes that append and do effects.")
+@click.option("--each", type=click.IntRange(min=1), default=100, show_default=True, help="Turns of each before the kill, and after it.")
+def failover_command(writers: int, each: int) -> None:
+    """Kill a PostgreSQL primary under its writers and promote the standby."""
+    from lineal.testing.failover import failover
+
+    found = failover(writers, each)
+    click.echo(str(found))
+    sys.exit(0 if found.sound else 1)
+
+
 @main.command("verbs")
 def verbs_command() -> None:
     """What can be said in a golden script."""
