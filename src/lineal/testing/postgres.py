@@ -25,6 +25,7 @@ from lineal.errors import Unavailable
 
 NEEDED = ("initdb", "pg_ctl", "pg_basebackup", "postgres")
 PATIENCE_SECONDS = 60.0
+REAPED_SECONDS = 5.0
 NAP_SECONDS = 0.01
 
 
@@ -134,10 +135,18 @@ class PostgresServer:
         self.run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
 
     def kill9(self) -> None:
-        """SIGKILL for the postmaster and every process of it; returns when they are gone."""
+        """SIGKILL for the postmaster and every process of it; returns when they are gone and `start` may be called."""
         postmaster = self.postmaster
         if postmaster is None:
             return
+        self._kill_all(postmaster)
+        deadline = time.monotonic() + REAPED_SECONDS
+        while (left := Path(f"/proc/{postmaster}").exists()) and time.monotonic() < deadline:
+            time.sleep(NAP_SECONDS)
+        if left:  # nobody reaps it here, and the next postmaster would take the dead one for a live one
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _kill_all(self, postmaster: int) -> None:
         children = [int(pid) for pid in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()]
         for pid in (postmaster, *children):
             kill(pid)
@@ -154,7 +163,8 @@ class PostgresServer:
 
     def remove(self) -> None:
         """Stop it, whatever state it is in, and delete its folder."""
-        self.kill9()
+        if (postmaster := self.postmaster) is not None:
+            self._kill_all(postmaster)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # --- a second one ------------------------------------------------------------------------------------------------
@@ -183,10 +193,10 @@ class PostgresServer:
         self.run("pg_ctl", "-D", str(self.data), "-w", "-t", str(int(PATIENCE_SECONDS)), "promote")
 
 
-def kill(pid: int) -> None:
-    """SIGKILL; a process that has ended already is no error."""
+def kill(pid: int, by: int = signal.SIGKILL) -> None:
+    """Send the signal; a process that has ended already is no error."""
     if _lives(pid):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, by)
 
 
 def _lives(pid: int) -> bool:
