@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
 import socket
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -24,46 +19,27 @@ from langgraph.graph.message import _messages_delta_reducer
 from lineal.audit import audit, audit_paths
 from lineal.cli import cli
 from lineal.errors import PolicyError, Unavailable
+from lineal.testing.postgres import PostgresServer, programs
 from lineal.transcripts import Boundary, Record, conversations, detect, read
 
 
-def as_server(*words: str) -> None:
-    """PostgreSQL does not run as root: as the user that its package made."""
-    user = [] if os.getuid() else ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    subprocess.run([*user, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
-
-
 @pytest.fixture(scope="module")
-def server() -> Iterator[int]:
-    """The port of a server on loopback, with a folder of its own."""
-    if not all(shutil.which(name) for name in ("initdb", "pg_ctl")):
-        pytest.skip("no PostgreSQL server on this machine")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
-    with tempfile.TemporaryDirectory(prefix="lineal-pg-") as name:
-        if os.getuid() == 0:
-            try:
-                owner = pwd.getpwnam("postgres")
-            except KeyError:
-                pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-            os.chown(name, owner.pw_uid, owner.pw_gid)
-        data = f"{name}/data"
-        as_server("initdb", "-D", data, "-U", "tester", "-A", "trust", "--no-sync")
-        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories= -c fsync=off"
-        as_server("pg_ctl", "-D", data, "-w", "-l", f"{data}/log", "-o", options, "start")
-        try:
-            yield port
-        finally:
-            as_server("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+def server() -> Iterator[PostgresServer]:
+    try:
+        programs()
+    except Unavailable as e:
+        pytest.skip(str(e))
+    with PostgresServer(fsync=False) as server:
+        yield server
 
 
 @pytest.fixture
-def url(server: int, request: pytest.FixtureRequest) -> Iterator[str]:
+def url(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of an empty database, with a password that the server does not ask for."""
     name = f"t{abs(hash(request.node.name))}"
-    with psycopg.connect(f"postgresql://tester@127.0.0.1:{server}/postgres", autocommit=True) as admin:
+    with server.connect() as admin:
         admin.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-        yield f"postgresql://tester:secret-word@127.0.0.1:{server}/{name}"
+        yield f"postgresql://tester:secret-word@127.0.0.1:{server.port}/{name}"
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]
 
 

@@ -1,6 +1,6 @@
-"""The same random life on the memory engine and on SQLite: every answer and every refusal must be the same.
+"""The same random life on the memory engine and on one that lasts: every answer and every refusal must be the same.
 
-The memory engine is plain dicts, so that whatever the two disagree on is SQLite's mistake, or the port's silence.
+The memory engine is plain dicts, so that whatever the two disagree on is the other's mistake, or the port's silence.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from lineal.engines import Engine
+from lineal.engines import Engine, open_engine
 from lineal.engines.memory import MemoryEngine
-from lineal.engines.sqlite import SqliteEngine
 from lineal.errors import Conflict, LinealError
 from lineal.testing.engine import row
+from lineal.testing.postgres import PostgresServer
 
 SESSIONS = st.sampled_from(["a", "b", "\ud83d\0"])
 KEYS = st.sampled_from(["k", "l", "m", ""])
@@ -41,14 +41,20 @@ def _outcome(call: Callable[[Engine], Any], engine: Engine) -> Any:
 
 
 class Mirror(RuleBasedStateMachine):
-    """One log of calls, two engines. The SQLite one is read through two handles in turn, and reopened now and then."""
+    """One log of calls, two engines. The lasting one is read through two handles in turn, and reopened now and then."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = tempfile.TemporaryDirectory()
-        self.url = str(Path(self.directory.name) / "agent.db")
+        self.url = self.new_store()
         self.model = MemoryEngine()
-        self.handles = [SqliteEngine.open(self.url), SqliteEngine.open(self.url)]
+        self.handles = [open_engine(self.url), open_engine(self.url)]
+
+    def new_store(self) -> str:
+        self.directory = tempfile.TemporaryDirectory()
+        return str(Path(self.directory.name) / "agent.db")
+
+    def remove_store(self) -> None:
+        self.directory.cleanup()
 
     def same(self, call: Callable[[Engine], Any]) -> Any:
         self.handles.reverse()
@@ -109,7 +115,7 @@ class Mirror(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.handles[0].close()
-        self.handles[0] = SqliteEngine.open(self.url, create=False)
+        self.handles[0] = open_engine(self.url, create=False)
 
     @invariant()
     def the_sessions_are_the_same(self) -> None:
@@ -121,8 +127,34 @@ class Mirror(RuleBasedStateMachine):
         self.same(lambda engine: engine.check())
         for handle in self.handles:
             handle.close()
-        self.directory.cleanup()
+        self.remove_store()
 
 
-Mirror.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+class MirrorOfPostgres(Mirror):
+    """A schema of its own for each life."""
+
+    server: PostgresServer
+    lives = 0
+
+    def new_store(self) -> str:
+        MirrorOfPostgres.lives += 1
+        self.schema = f"mirror{self.lives}"
+        return self.server.url(schema=self.schema)
+
+    def remove_store(self) -> None:
+        with self.server.connect() as admin:
+            admin.execute(f"DROP SCHEMA {self.schema} CASCADE")  # type: ignore[call-overload]
+
+
+ANY_HEALTH = list(HealthCheck)
+Mirror.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=ANY_HEALTH)
 TestMirror = Mirror.TestCase
+
+
+class TestMirrorOfPostgres:
+    def test_one_life(self, server: PostgresServer) -> None:
+        """E1 to E9, without a kill."""
+        MirrorOfPostgres.server = server
+        run_state_machine_as_test(
+            MirrorOfPostgres, settings=settings(max_examples=12, stateful_step_count=40, deadline=None, suppress_health_check=ANY_HEALTH)
+        )

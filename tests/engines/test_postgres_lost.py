@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from lineal.errors import Conflict, LinealError, Unavailable
 from lineal.testing.engine import refusal, row, rows
 from lineal.testing.failover import failover
 from lineal.testing.postgres import PostgresServer, until
+from lineal.testing.tally import Tally
 
 Open = Callable[..., PostgresEngine]
 OTHERS = "FROM pg_stat_activity WHERE application_name = 'lineal' AND datname = current_database()"
@@ -227,6 +229,24 @@ def test_killed_while_three_processes_append_it_loses_nothing(own_server: Postgr
         assert [r.body for r in mine] == [b"%d %d" % (n, k) for k in range(len(mine))]
         assert [r.seq for r in mine] == [int(line) for line in path.read_text().split()]
     engine.close()
+
+
+EVERY_CALL = """
+import pickle, sys
+from lineal.engines import postgres
+from lineal.testing.crashes import every_call
+mode, url = sys.argv[1:]
+pickle.dump(every_call(lambda name: url + "?schema=" + name.replace("-", "_")[:60], mode, workers=1, every=43), sys.stdout.buffer)
+"""
+
+
+@pytest.mark.parametrize("mode", ["kill", "error"])
+def test_a_writer_that_is_cut_off_at_any_call_leaves_a_state_that_recovery_knows(server: PostgresServer, mode: str) -> None:
+    """R30: the story of every engine call, on this engine: killed at it, or told that it failed."""
+    done = subprocess.run([sys.executable, "-c", EVERY_CALL, mode, server.url()], capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    tally: Tally = pickle.loads(done.stdout)
+    assert tally.wrong() == [] and tally.runs > 5
 
 
 def test_a_failover_loses_no_acknowledged_turn_and_repeats_no_effect(

@@ -16,7 +16,7 @@ from lineal.rules.integrity import CompactionVerdict
 from lineal.session import Session
 from lineal.testing.postgres import PostgresServer, kill, until
 
-ROWS = 40_000
+ROWS = 20_000
 COMMANDS = {  # what is run, and where the server tells how far it is
     "VACUUM": ("VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) lineal.entries", "vacuum"),
     "VACUUM FULL": ("VACUUM FULL lineal.entries", "cluster"),
@@ -54,6 +54,7 @@ def life(own_server: PostgresServer) -> Iterator[Life]:
                     'k', NULL, '\\x00', decode(repeat(md5(n::text), 20), 'hex') FROM generate_series(1, %s) n""",
                 (ROWS,),
             )
+            admin.execute("CHECKPOINT")
         session = store.session("agent", lineal.Policy(trigger=1_500, ceiling=2_500, target=600, floor_turns=4, summary_max_tokens=200))
         yield Life(own_server, store, session, ballast_of(own_server))
 

@@ -15,7 +15,6 @@ which has begun to yield and loses it is `Unavailable`.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -29,9 +28,9 @@ from lineal.engines import postgres_schema as schema
 from lineal.engines.postgres_migrations import open_schema
 from lineal.engines.postgres_scan import Scan
 from lineal.engines.postgres_schema import LAST_SEQ, blob, row_of, text
-from lineal.engines.postgres_server import NAP_SECONDS, Connection, Connections, address_of, is_lost, translated
+from lineal.engines.postgres_server import NAP_SECONDS, Connection, Connections, address_of
 from lineal.engines.postgres_status import facts, found_wrong
-from lineal.errors import Conflict, Corrupt, LinealError, Unavailable
+from lineal.errors import Conflict, Corrupt, Unavailable
 
 CHUNK_ROWS = 500  # one transaction of `delete` ends after so many seqs (R37)
 T = TypeVar("T")
@@ -46,7 +45,6 @@ class PostgresEngine:
         self._connections = connections
         self._address = connections.address
         self._sql = schema.statements(self._address.schema)
-        self._process = os.getpid()
         self._erasure = "complete"
 
     @classmethod
@@ -187,9 +185,7 @@ class PostgresEngine:
 
     def close(self) -> None:
         """Let go of every connection that no scan holds. Idempotent. A forked child leaves its parent's connections alone."""
-        if os.getpid() == self._process:
-            self._connections.close()
-        self._connections.closed = True
+        self._connections.close()
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -197,43 +193,7 @@ class PostgresEngine:
         return f"{what} in session {session!r} of {self._address.shown}" if session else f"{what} of {self._address.shown}"
 
     def _carried_out(self, what: str, session: str, work: Callable[[Connection, bool], T], keeps: bool = False) -> T:
-        """Do `work(connection, again)`, again on a new connection when the connection is lost, until the deadline.
-
-        With `keeps` the connection is the result's to give back. Raises what `work` raises, `Unavailable`, `Corrupt`.
-        """
-        asked = self._asked(what, session)
-        deadline: float | None = None
-        while True:
-            self._refuse_unless_usable(asked)
-            db = self._connections.take(asked, deadline)
-            try:
-                result = work(db, deadline is not None)
-            except psycopg.Error as e:
-                lost = is_lost(db, e)
-                db.close()
-                if lost:
-                    self._connections.forget_idle()
-                    deadline = time.monotonic() + self._address.wait if deadline is None else deadline
-                if not lost or time.monotonic() >= deadline:  # type: ignore[operator]
-                    raise translated(e, self._address, asked, session) from e
-                time.sleep(NAP_SECONDS)
-                continue
-            except LinealError:
-                self._connections.give_back(db)
-                raise
-            except BaseException:
-                db.close()
-                raise
-            if not keeps:
-                self._connections.give_back(db)
-            return result
-
-    def _refuse_unless_usable(self, asked: str) -> None:
-        if self._connections.closed:
-            raise Unavailable(asked, "the store was closed", "open it again")
-        if os.getpid() != self._process:
-            cause = f"it was opened by process {self._process}, this is its child {os.getpid()}"
-            raise Unavailable(asked, cause, "open it again in the child")
+        return self._connections.carried_out(self._asked(what, session), work, session, keeps)
 
     def _ask(self, what: str, session: str, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:
         """The answer to one statement that may be asked twice."""

@@ -27,21 +27,23 @@ WHERE n.nspname = %s AND (i.indisvalid IS NULL OR i.indisvalid AND i.indisready)
 
 def open_schema(connections: Connections, create: bool) -> None:
     """By the table above. Raises `Unavailable`, `Corrupt`."""
-    name = connections.address.schema
-    asked = f"schema {name!r} of {connections.address.shown}"
-    with connections.held(f"open {asked}") as db:
+    asked = f"schema {connections.address.schema!r} of {connections.address.shown}"
+    connections.carried_out(f"open {asked}", lambda db, again: _opened(db, connections.address.schema, asked, create))
+
+
+def _opened(db: Connection, name: str, asked: str, create: bool) -> None:
+    found = version(db, name)
+    if found == 0 and not create:
+        raise Unavailable(asked, "there is no lineal store", "check the address and its schema= option, or open it with create=True")
+    if found < max(schema.MIGRATIONS):
+        _migrate(db, name)
         found = version(db, name)
-        if found == 0 and not create:
-            raise Unavailable(asked, "there is no lineal store", "check the address and its schema= option, or open it with create=True")
-        if found < max(schema.MIGRATIONS):
-            _migrate(db, name)
-            found = version(db, name)
-        if found > max(schema.MIGRATIONS):
-            cause = f"it is of version {found}, this lineal knows {max(schema.MIGRATIONS)}"
-            raise Unavailable(asked, cause, "use the newer lineal; nothing was touched")
-        missing = missing_parts(db, name)
-        if missing:
-            raise Corrupt("", 0, f"the tables and indexes of {asked}", f"no {', '.join(missing)} that can be used", "damaged store")
+    if found > max(schema.MIGRATIONS):
+        cause = f"it is of version {found}, this lineal knows {max(schema.MIGRATIONS)}"
+        raise Unavailable(asked, cause, "use the newer lineal; nothing was touched")
+    missing = missing_parts(db, name)
+    if missing:
+        raise Corrupt("", 0, f"the tables and indexes of {asked}", f"no {', '.join(missing)} that can be used", "damaged store")
 
 
 def version(db: Connection, name: str) -> int:

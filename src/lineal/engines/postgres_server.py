@@ -12,13 +12,13 @@ psycopg's pool is not used: it waits a second before it tries a lost server agai
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -26,6 +26,7 @@ from psycopg import conninfo
 
 from lineal.errors import Corrupt, LinealError, Unavailable
 
+T = TypeVar("T")
 NAP_SECONDS = 0.05  # between two tries to reach a server
 IDLE_CONNECTIONS = 8
 _LOST = {
@@ -126,11 +127,6 @@ def _unusable(what: str, cause: str) -> Unavailable:
     return Unavailable(what, cause, "use postgresql://user@host:port/database?schema=lineal&wait=10")
 
 
-def is_lost(connection: Connection, error: psycopg.Error) -> bool:
-    """Whether what was asked may be asked again on another connection."""
-    return connection.closed or error.sqlstate in _LOST or (error.sqlstate or "").startswith("08")
-
-
 def translated(error: psycopg.Error, address: Address, asked: str, session: str = "", seq: int = 0) -> LinealError:
     said, state = address.without_secrets(error), error.sqlstate or ""
     if state in _DAMAGE:
@@ -144,9 +140,10 @@ class Connections:
     def __init__(self, address: Address):
         self.address = address
         self._idle: deque[Connection] = deque()
+        self._process = os.getpid()
         self.closed = False
 
-    def take(self, asked: str, deadline: float | None = None) -> Connection:
+    def _take(self, asked: str, deadline: float | None) -> Connection:
         """An idle connection or a new one. Tries until `deadline` (monotonic); then raises `Unavailable` with the last cause."""
         try:
             return self._idle.pop()
@@ -196,22 +193,45 @@ class Connections:
             self._idle.pop().close()
 
     def close(self) -> None:
+        """Idempotent. A forked child leaves its parent's connections alone: to end one would end it for both."""
         self.closed = True
-        self.forget_idle()
+        if os.getpid() == self._process:
+            self.forget_idle()
 
-    @contextmanager
-    def held(self, asked: str, session: str = "", seq: int = 0) -> Iterator[Connection]:
-        """One connection; given back, or closed after an error of the server. Nothing is tried again."""
-        connection = self.take(asked)
-        try:
-            yield connection
-        except psycopg.Error as e:
-            connection.close()
-            raise translated(e, self.address, asked, session, seq) from e
-        except LinealError:
-            self.give_back(connection)
-            raise
-        except BaseException:
-            connection.close()
-            raise
-        self.give_back(connection)
+    def carried_out(self, asked: str, work: Callable[[Connection, bool], T], session: str = "", keeps: bool = False) -> T:
+        """Do `work(connection, again)`, again on a new connection when the connection is lost, until the deadline.
+
+        With `keeps` the connection is the result's to give back. Raises what `work` raises, `Unavailable`, `Corrupt`.
+        """
+        lost_until: float | None = None
+        while True:
+            self._refuse_unless_usable(asked)
+            connection = self._take(asked, lost_until)
+            try:
+                result = work(connection, lost_until is not None)
+            except psycopg.Error as e:
+                lost = connection.closed or e.sqlstate in _LOST
+                connection.close()
+                if lost and lost_until is None:
+                    self.forget_idle()
+                    lost_until = time.monotonic() + self.address.wait
+                if not lost or lost_until is None or time.monotonic() >= lost_until:
+                    raise translated(e, self.address, asked, session) from e
+                time.sleep(NAP_SECONDS)
+                continue
+            except LinealError:
+                self.give_back(connection)
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            if not keeps:
+                self.give_back(connection)
+            return result
+
+    def _refuse_unless_usable(self, asked: str) -> None:
+        if self.closed:
+            raise Unavailable(asked, "the store was closed", "open it again")
+        if os.getpid() != self._process:
+            cause = f"it was opened by process {self._process}, this is its child {os.getpid()}"
+            raise Unavailable(asked, cause, "open it again in the child")
