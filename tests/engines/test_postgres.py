@@ -43,6 +43,7 @@ class TestPostgresEngine(DurableEngineTests):
         ("wait=-1", "wait='-1'"),
         ("schema=", "schema=''"),
         ("schema=pg_x", "pg_x"),
+        ("schema=" + "x" * 64, "schema='xxx"),
         ("durable=no", "durable='no'"),
     ],
 )
@@ -52,7 +53,14 @@ def test_an_option_that_cannot_be_meant_is_refused(query: str, said: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://me:se%63ret@[::1", "postgresql://me:se%zzcret@127.0.0.1/db", "postgresql://me:secret@h/db?nonsense=1"]
+    "url",
+    [
+        "postgresql://me:se%63ret@[::1",
+        "postgresql://me:se%zzcret@127.0.0.1/db",
+        "postgresql://me:secret@h/db?nonsense=1",
+        "postgresql://me:secret@h/db?schema=\ud83d",
+        "postgresql://me:secret@h/db?schema",
+    ],
 )
 def test_an_address_that_cannot_be_read_is_not_repeated(url: str) -> None:
     """No part of it is shown: the password may stand anywhere in it."""
@@ -72,6 +80,14 @@ def test_no_password_is_shown(server: PostgresServer, open_postgres: Open, schem
     told.append(str(refusal(Unavailable, lambda: engine.sessions())))
     assert "ss-word" not in "".join(told)
     assert engine._address.shown.endswith(f"tester@127.0.0.1:{server.port}/postgres?schema={schema}")
+
+
+def test_an_address_is_read_as_libpq_reads_it() -> None:
+    """A plus is a plus, a socket's folder is a host, and what is shown leads to the same place."""
+    address = address_of("postgresql:///db?host=/run/x&password=a+b%26c&schema=s%2B1&application_name=an+agent")
+    assert (address.parameters["host"], address.parameters["password"], address.schema) == ("/run/x", "a+b&c", "s+1")
+    assert address.parameters["application_name"] == "an+agent" and address.parameters["dbname"] == "db"
+    assert address_of(address.shown).parameters == {k: v for k, v in address.parameters.items() if k != "password"}
 
 
 def test_several_hosts_mean_the_one_that_takes_writes() -> None:

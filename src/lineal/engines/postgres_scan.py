@@ -81,7 +81,7 @@ class Scan:
         self._bounds = (0, 0)
         if self._open:
             self._open = False
-            self._db.close()
+            self._connections.cut(self._db)
 
     def __del__(self) -> None:
         if getattr(self, "_open", False):

@@ -16,10 +16,10 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import psycopg
 from psycopg import conninfo
@@ -29,13 +29,8 @@ from lineal.errors import Corrupt, LinealError, Unavailable
 T = TypeVar("T")
 NAP_SECONDS = 0.05  # between two tries to reach a server
 IDLE_CONNECTIONS = 8
-_LOST = {
-    "57P01",
-    "57P02",
-    "57P03",
-    "57P05",
-    "25006",
-}  # ended by the administrator or a crash; not yet up; read only: another is the primary now
+# Ended by the administrator or a crash; not yet up; read only, so that another is the primary now; given up by the server for another.
+_AGAIN = {"57P01", "57P02", "57P03", "57P05", "25006", "40001", "40P01"}
 _DAMAGE = {"XX001", "XX002", "58P01", "42P01", "42703", "3F000"}
 _REMEDIES = {
     "42501": "let the owner of the schema grant what a writer needs: PostgresEngine.grants(role)",
@@ -43,6 +38,7 @@ _REMEDIES = {
     "53100": "free disk space on the server and try again; nothing of this was written",
     "57014": "try again; the statement was ended by a timeout or a person",
 }
+_SECRET = re.compile("password|secret|token")
 _HOPELESS = re.compile("authentication failed|does not exist|no pg_hba.conf entry|permission denied|no password supplied|not permitted")
 
 # Rows are read by their index alone: a heap that has lost its end is then an error, where a plain scan would be shorter in silence.
@@ -50,7 +46,8 @@ _HOPELESS = re.compile("authentication failed|does not exist|no pg_hba.conf entr
 GREETING = """
 SELECT set_config('search_path', 'pg_catalog', false), set_config('enable_seqscan', 'off', false),
     set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false),
-    set_config('idle_in_transaction_session_timeout', '0', false), set_config('lock_timeout', %s, false)
+    set_config('idle_in_transaction_session_timeout', '0', false), set_config('lock_timeout', %s, false),
+    set_config('default_transaction_isolation', 'read committed', false)
 """
 DURABLE = "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
 
@@ -85,10 +82,12 @@ def address_of(url: str) -> Address:
     try:
         parts = urlsplit(url)
         ours, theirs = _options(parts.query)
-        given = conninfo.conninfo_to_dict(urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(theirs, quote_via=quote), "")))
+        given = conninfo.conninfo_to_dict(f"postgresql://{parts.netloc}{parts.path}?{_query(theirs)}")
         user = f"{quote(str(given['user']))}@" if given.get("user") else ""
-        told = urlencode({k: v for k, v in [*theirs, *ours.items()] if "password" not in k}, quote_via=quote)
-        shown = urlunsplit(("postgresql", user + parts.netloc.rpartition("@")[2], parts.path, told, ""))
+        told = _query([(name, value) for name, value in [*theirs, *ours.items()] if not _SECRET.search(name)])
+        shown = f"postgresql://{user}{parts.netloc.rpartition('@')[2]}{parts.path}" + (f"?{told}" if told else "")
+        schema = ours.get("schema", "lineal")
+        size = len(schema.encode())
     except (ValueError, psycopg.Error):
         # What they say may repeat the whole of it, with the password.
         raise _unusable("a postgresql: URL", "it cannot be read as one") from None
@@ -98,8 +97,7 @@ def address_of(url: str) -> Address:
         wait = -1.0
     if not 0 <= wait < 1e6:
         raise _unusable(shown, f"wait={ours['wait']!r} is no number of seconds")
-    schema = ours.get("schema", "lineal")
-    if not schema or "\0" in schema or len(schema.encode("utf-8", "replace")) > 63 or schema.startswith("pg_"):
+    if not 0 < size < 64 or "\0" in schema or schema.startswith("pg_"):
         raise _unusable(shown, f"schema={schema!r} is no name that a schema can have")
     if ours.get("durable", "any") != "any":
         raise _unusable(shown, f"durable={ours['durable']!r}: it can only be `any`")
@@ -107,9 +105,19 @@ def address_of(url: str) -> Address:
 
 
 def _options(query: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+    """Read as libpq reads them: a `+` is a plus. Raises `ValueError` for what is no `name=value`."""
+    pairs = []
+    for part in query.split("&") if query else ():
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(name)
+        pairs.append((unquote(name, errors="strict"), unquote(value, errors="strict")))
     ours = {name: value for name, value in pairs if name in ("schema", "wait", "durable")}
     return ours, [(name, value) for name, value in pairs if name not in ours]
+
+
+def _query(pairs: Iterable[tuple[str, str]]) -> str:
+    return "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
 
 
 def _with_defaults(given: dict[str, Any], wait: float) -> dict[str, Any]:
@@ -187,6 +195,11 @@ class Connections:
         else:
             self._idle.append(connection)
 
+    def cut(self, connection: Connection) -> None:
+        """End it without an answer and without a lock; not in a forked child, which would end its parent's."""
+        if os.getpid() == self._process:
+            connection.close()
+
     def forget_idle(self) -> None:
         """One connection was lost: the idle ones lead to the same server."""
         while self._idle:
@@ -210,7 +223,7 @@ class Connections:
             try:
                 result = work(connection, lost_until is not None)
             except psycopg.Error as e:
-                lost = connection.closed or e.sqlstate in _LOST
+                lost = connection.closed or e.sqlstate in _AGAIN
                 connection.close()
                 if lost and lost_until is None:
                     self.forget_idle()

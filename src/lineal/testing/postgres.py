@@ -124,6 +124,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it and wait until it answers; after `kill9` that includes its recovery."""
+        self._await_reaped()
         settings = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": "", **self.settings}
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self.run(
@@ -135,22 +136,26 @@ class PostgresServer:
         self.run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
 
     def kill9(self) -> None:
-        """SIGKILL for the postmaster and every process of it; returns when they are gone and `start` may be called."""
+        """SIGKILL for the postmaster and every process of it; returns when they are gone."""
         postmaster = self.postmaster
-        if postmaster is None:
-            return
-        self._kill_all(postmaster)
-        deadline = time.monotonic() + REAPED_SECONDS
-        while (left := Path(f"/proc/{postmaster}").exists()) and time.monotonic() < deadline:
-            time.sleep(NAP_SECONDS)
-        if left:  # nobody reaps it here, and the next postmaster would take the dead one for a live one
-            (self.data / "postmaster.pid").unlink(missing_ok=True)
+        if postmaster is not None:
+            self._kill_all(postmaster)
 
     def _kill_all(self, postmaster: int) -> None:
         children = [int(pid) for pid in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()]
         for pid in (postmaster, *children):
             kill(pid)
         until(lambda: not any(_lives(pid) for pid in (postmaster, *children)), "the killed server's end")
+
+    def _await_reaped(self) -> None:
+        """A killed postmaster that nobody has reaped yet is taken for a live one; where nobody ever does, its mark is removed."""
+        mark, deadline = self.data / "postmaster.pid", time.monotonic() + REAPED_SECONDS
+        while mark.exists() and Path(f"/proc/{mark.read_text().split()[0]}").exists():
+            if self.postmaster is not None:
+                return
+            if time.monotonic() > deadline:
+                mark.unlink()
+            time.sleep(NAP_SECONDS)
 
     @property
     def postmaster(self) -> int | None:
@@ -163,8 +168,7 @@ class PostgresServer:
 
     def remove(self) -> None:
         """Stop it, whatever state it is in, and delete its folder."""
-        if (postmaster := self.postmaster) is not None:
-            self._kill_all(postmaster)
+        self.kill9()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # --- a second one ------------------------------------------------------------------------------------------------
