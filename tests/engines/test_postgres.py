@@ -274,6 +274,22 @@ def test_a_row_beyond_the_head_is_damage(server: PostgresServer, schema: str, po
     assert refusal(Corrupt, lambda: engine.append("s", 3, rows(4, 1))).seq == 4
 
 
+def test_erased_words_stand_in_no_file_of_the_tables(server: PostgresServer, schema: str, postgres_url: str, open_postgres: Open) -> None:
+    """E6, R54: neither in the old versions of rows nor in what is stored beside them; the rows around them stand."""
+    engine = open_postgres(postgres_url)
+    large = os.urandom(6000).hex().encode()
+    engine.append("s", 0, [*(row(n, b"needle-%03d " % n * 3) for n in range(1, 300)), row(300, large)])
+    engine.put_state("s", 7, b"a state")
+    engine.delete("s", [50, 51, 300], content_only=True)
+    with server.connect() as admin:
+        admin.execute("CHECKPOINT")
+        question = "SELECT pg_relation_filepath(oid), pg_relation_filepath(nullif(reltoastrelid, 0)) FROM pg_class WHERE oid = %s::regclass"
+        found = admin.execute(question, (f"{schema}.entries",)).fetchone()
+    held = b"".join((server.data / str(path)).read_bytes() for path in found or ())
+    assert [held.count(word) for word in (b"needle-050", b"needle-051", b"needle-052", large[:40], large[-40:])] == [0, 0, 3, 0, 0]
+    assert engine.status()["erasure"].startswith("complete in the tables")
+
+
 # --- scans, threads, processes ---------------------------------------------------------------------------------------
 
 

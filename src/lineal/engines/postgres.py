@@ -34,6 +34,7 @@ from lineal.errors import Conflict, Corrupt, Unavailable
 
 CHUNK_ROWS = 500  # one transaction of `delete` ends after so many seqs (R37)
 T = TypeVar("T")
+_ERASED = "complete in the tables; the write-ahead log, standbys and backups keep what they hold until they are recycled"
 
 
 class PostgresEngine:
@@ -45,7 +46,7 @@ class PostgresEngine:
         self._connections = connections
         self._address = connections.address
         self._sql = schema.statements(self._address.schema)
-        self._erasure = "complete"
+        self._erasure = _ERASED
 
     @classmethod
     def open(cls, url: str, create: bool = True) -> PostgresEngine:
@@ -249,7 +250,7 @@ class PostgresEngine:
         self._carried_out("forget", session, work)
 
     def _vacuum(self, session: str) -> None:
-        """The overwritten versions of erased rows go as soon as no snapshot needs them; who may not do that says so in `status`."""
+        """The old versions of erased rows go, if no snapshot needs them; that a role may not do it is told by `status`."""
 
         def work(db: Connection, again: bool) -> bool:
             db.warned = False
@@ -261,4 +262,4 @@ class PostgresEngine:
         except Unavailable as e:
             self._erasure = f"overwritten; old versions stay in the table until VACUUM, which did not run: {e.cause}"
         else:
-            self._erasure = "overwritten; old versions stay in the table until its owner runs VACUUM" if skipped else "complete"
+            self._erasure = "overwritten; old versions stay in the table until its owner runs VACUUM" if skipped else _ERASED
