@@ -16,6 +16,7 @@ import pytest
 
 from lineal.engines import Row, open_engine, postgres_schema
 from lineal.engines.postgres import PostgresEngine
+from lineal.engines.postgres_server import Connections, address_of
 from lineal.errors import Conflict, LinealError, Unavailable
 from lineal.testing.engine import refusal, row, rows
 from lineal.testing.failover import failover
@@ -247,6 +248,31 @@ def test_a_writer_that_is_cut_off_at_any_call_leaves_a_state_that_recovery_knows
     assert done.returncode == 0, done.stderr.decode()
     tally: Tally = pickle.loads(done.stdout)
     assert tally.wrong() == [] and tally.runs > 5
+
+
+def test_a_primary_that_comes_back_after_a_promotion_is_left_alone(postgres_programs: None, open_postgres: Open) -> None:
+    """E1, E8: it lacks what was written since, though it takes writes and stands first in the list."""
+    with PostgresServer() as old:
+        new = old.standby()
+        try:
+            hosts = f"127.0.0.1:{old.port},127.0.0.1:{new.port}"
+            engine = open_postgres(f"postgresql://{old.user}@{hosts}/postgres?wait=30")
+            engine.append("s", 0, rows(1, 1))
+            old.kill9()
+            new.promote()
+            engine.append("s", 1, rows(2, 1))
+            old.start()
+            for head in (2, 3, 4):
+                assert end_all(new) > 0
+                engine.append("s", head, rows(head + 1, 1))
+            assert list(engine.scan("s")) == rows(1, 5) and engine.status()["host"].endswith(str(new.port))
+            new.stop("immediate")
+            alone = Connections(address_of(f"postgresql://{old.user}@{hosts}/postgres?wait=0.2"))
+            alone._timeline = engine._connections._timeline
+            e = refusal(Unavailable, lambda: alone.carried_out("append", lambda db, again: None))
+            assert "another was promoted in its place" in str(e)
+        finally:
+            new.remove()
 
 
 def test_a_failover_loses_no_acknowledged_turn_and_repeats_no_effect(

@@ -5,6 +5,7 @@
 | the connection is lost; it starts, stops, recovers, is read only | a new connection, until the deadline; then `Unavailable` |
 | damaged data or index (`XX001`, `XX002`), no such file (`58P01`), no such table or column | `Corrupt` |
 | not permitted, a lock past the deadline, disk full, anything else | `Unavailable`, with the way out |
+| its timeline is older than one that was seen: a primary that was overtaken | the next host, until the deadline; then `Unavailable` |
 | `fsync` or `synchronous_commit` is off | `Unavailable` at the first connection that finds it so, unless the URL says `durable=any` |
 
 psycopg's pool is not used: it waits a second before it tries a lost server again, and keeps the cause for its log.
@@ -49,6 +50,8 @@ SELECT set_config('search_path', 'pg_catalog', false), set_config('enable_seqsca
     set_config('idle_in_transaction_session_timeout', '0', false), set_config('lock_timeout', %s, false),
     set_config('default_transaction_isolation', 'read committed', false)
 """
+# Each promotion begins a timeline. A standby has none of its own to write on.
+TIMELINE = "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END"
 DURABLE = "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
 
 
@@ -67,6 +70,11 @@ class Address:
     schema: str = "lineal"
     wait: float = 10.0
     any_durability: bool = False
+
+    def turned(self, by: int) -> dict[str, Any]:
+        """The parameters with another of the hosts as the first."""
+        listed = {name: str(self.parameters[name]).split(",") for name in ("host", "hostaddr", "port") if self.parameters.get(name)}
+        return {**self.parameters, **{name: ",".join(one[by % len(one) :] + one[: by % len(one)]) for name, one in listed.items()}}
 
     def without_secrets(self, error: object) -> str:
         """The message of an error, in one line, with no password in it."""
@@ -149,6 +157,8 @@ class Connections:
         self.address = address
         self._idle: deque[Connection] = deque()
         self._process = os.getpid()
+        self._timeline = ""
+        self._turn = 0
         self.closed = False
 
     def _take(self, asked: str, deadline: float | None) -> Connection:
@@ -166,12 +176,14 @@ class Connections:
                 if left <= 0 or ("," not in str(self.address.parameters.get("host")) and _HOPELESS.search(said)):
                     remedy = "check the address, and that the server answers and lets this user in"
                     raise Unavailable(asked, f"no connection, tried for {self.address.wait:g} s: {said}", remedy) from None
+                self._turn += 1
                 time.sleep(min(NAP_SECONDS, left))
 
     def _made(self, asked: str) -> Connection:
-        connection = Connection.connect(**self.address.parameters, autocommit=True)
+        connection = Connection.connect(**self.address.turned(self._turn), autocommit=True)
         try:
             connection.execute(GREETING, (f"{int(max(self.address.wait, 0.001) * 1000)}ms",))
+            self._refuse_overtaken(connection)
             if not self.address.any_durability:
                 self._refuse_unless_durable(connection, asked)
         except BaseException:
@@ -181,6 +193,14 @@ class Connections:
             lambda said: setattr(connection, "warned", connection.warned or said.severity_nonlocalized == "WARNING")
         )
         return connection
+
+    def _refuse_overtaken(self, connection: Connection) -> None:
+        """A primary that came back after another was promoted in its place lacks what was written since: it is no server of ours."""
+        found = str((connection.execute(TIMELINE).fetchone() or ("",))[0])
+        if found and found < self._timeline:
+            place = f"{connection.info.host}:{connection.info.port}"
+            raise psycopg.OperationalError(f"{place} is on timeline {found}, {self._timeline} was seen: another was promoted in its place")
+        self._timeline = max(found, self._timeline)
 
     def _refuse_unless_durable(self, connection: Connection, asked: str) -> None:
         found = connection.execute(DURABLE).fetchone()
