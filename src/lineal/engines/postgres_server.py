@@ -175,7 +175,8 @@ class Connections:
                 left = deadline - time.monotonic()
                 if left <= 0 or ("," not in str(self.address.parameters.get("host")) and _HOPELESS.search(said)):
                     remedy = "check the address, and that the server answers and lets this user in"
-                    raise Unavailable(asked, f"no connection, tried for {self.address.wait:g} s: {said}", remedy) from None
+                    tried = f", tried for {self.address.wait:g} s" if left <= 0 else ""
+                    raise Unavailable(asked, f"no connection{tried}: {said}", remedy) from None
                 self._turn += 1
                 time.sleep(min(NAP_SECONDS, left))
 
