@@ -25,8 +25,10 @@ from lineal.transcripts import Boundary, Record, conversations, detect, read
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    if programs() is None:
-        pytest.skip("no PostgreSQL server on this machine")
+    try:
+        programs()
+    except Unavailable as e:
+        pytest.skip(str(e))
     with PostgresServer(fsync=False) as server:
         yield server
 
@@ -35,9 +37,9 @@ def server() -> Iterator[PostgresServer]:
 def url(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of an empty database, with a password that the server does not ask for."""
     name = f"t{abs(hash(request.node.name))}"
-    with psycopg.connect(server.url(), autocommit=True) as admin:
+    with server.connect() as admin:
         admin.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-        yield server.url(name).replace("tester@", "tester:secret-word@")
+        yield f"postgresql://tester:secret-word@127.0.0.1:{server.port}/{name}"
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[call-overload]
 
 

@@ -1,449 +1,265 @@
-"""The PostgreSQL engine: many agents on many machines, one log a session.
+"""A PostgreSQL database: one schema, one log a session, each append one statement and one commit.
 
-| what may happen | what the engine does |
-|---|---|
-| two writers append to one session | the statement that inserts moves the head; the second one finds another head: `Conflict` (E2) |
-| the answer to an append is lost | it is looked whether exactly these rows stand: then it is done; else it is tried again (E1) |
-| the server restarts, or another takes over | the connection is made anew until the deadline `wait`; then `Unavailable`, with the cause |
-| a server that acknowledges before it is durable | refused: `fsync` and `full_page_writes` must be on; `synchronous_commit` is set |
-| a scan that is left half read | short scans are read at once; a longer one holds a connection of its own, closed when it ends |
-| rows are lost at the end of a table | the head of the session says how many there are: `Corrupt`, never a shorter history (E4) |
-| two processes find no tables, or old ones | migrations run under an advisory lock, each once, in one transaction |
+The statement moves the session's row from the expected head to the new one, and the rows go in behind it. An append whose
+answer was lost is resolved, not guessed, by whichever server of the list takes writes: it is asked again.
+
+| asked again | so the first time | answer |
+|---|---|---|
+| the head has not moved | nothing was written | it is written now |
+| the head has moved, and exactly these digests stand | it was written | a lock of the session's row is committed behind it; done |
+| the head has moved, and others stand there | nothing was written | `Conflict` |
+
+Everything else that is asked may be asked twice. A scan is the exception: its snapshot dies with its connection, so that one
+which has begun to yield and loses it is `Unavailable`.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors as pg
-from psycopg import sql as names
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.types.numeric import Int8
 
 from lineal.engines import Duplicate, Row, refuse_unless_following
-from lineal.engines import postgres_rows as sql
-from lineal.engines.postgres_place import Place, located
-from lineal.engines.postgres_rows import blob, columns_of, row_of, text
-from lineal.errors import Conflict, Corrupt, LinealError, Unavailable
+from lineal.engines import postgres_schema as schema
+from lineal.engines.postgres_migrations import open_schema
+from lineal.engines.postgres_scan import Scan
+from lineal.engines.postgres_schema import LAST_SEQ, blob, row_of, text
+from lineal.engines.postgres_server import NAP_SECONDS, Connection, Connections, address_of
+from lineal.engines.postgres_status import facts, found_wrong
+from lineal.errors import Conflict, Corrupt, Unavailable
 
-CHUNK_ROWS = 500  # rows that one transaction of `delete` takes (R37)
-BATCH_BYTES = 1 << 20  # a scan asks for about so much at a time
-SHORT_ROWS, MOST_ROWS = 64, 2_000
-LAST_SEQ = (1 << 63) - 1
-POOL_SECONDS = 0.25
-NAP = 0.05  # seconds between two tries while no server answers
-_DAMAGE = (pg.DataCorrupted, pg.IndexCorrupted, pg.UndefinedFile)
-_GONE = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.ReadOnlySqlTransaction, pg.IdleSessionTimeout)
-Connection = psycopg.Connection[Any]
+CHUNK_ROWS = 500  # one transaction of `delete` ends after so many seqs (R37)
 T = TypeVar("T")
-
-
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # what it says of a lost server stands in the error that we raise
+_ERASED = "complete in the tables; the write-ahead log, standbys and backups keep what they hold until they are recycled"
 
 
 class PostgresEngine:
-    """A handle on one schema of a database. Threads may share it; so may any number of processes and machines, each with its own."""
+    """A handle on one schema of one database. Threads may share it; a forked child opens its own."""
 
     name = "postgresql"
 
-    def __init__(self, place: Place):
-        self._place = place
-        self._process = os.getpid()
-        self._closed = False
-        self._erased = False
-        # The deadline is kept here: a pool that waits on its own looks for a server that came back once a second at most.
-        self._pool = ConnectionPool(
-            place.conninfo,
-            kwargs=place.options,
-            configure=self._configure,
-            min_size=0,
-            max_size=place.pool,
-            timeout=min(place.wait, POOL_SECONDS),
-            reconnect_timeout=0.0,
-            open=True,
-        )
+    def __init__(self, connections: Connections):
+        self._connections = connections
+        self._address = connections.address
+        self._sql = schema.statements(self._address.schema)
+        self._erasure = _ERASED
 
     @classmethod
     def open(cls, url: str, create: bool = True) -> PostgresEngine:
-        """The store that `url` names: see `located` for its options. Makes and migrates the schema where `create` says so.
+        """The schema that `url` names, migrated to the newest version under a lock; one that is not there is made, with `create`.
 
-        Raises `Unavailable` for a server that cannot be reached, is not durable, or has no store while `create` is False.
+        `postgresql://user:password@host1:port,host2:port/database?options`. Options of lineal's own: `schema=lineal`,
+        `wait=10` (seconds for a lost server, and for a lock), `durable=any` (serve though what is acknowledged may be lost); all
+        others are libpq's. Several hosts mean the one that takes writes. Raises `Unavailable`, `Corrupt`.
         """
-        engine = cls(located(url))
+        connections = Connections(address_of(url))
         try:
-            engine._refuse_unless_durable()
-            engine._migrate(create)
+            open_schema(connections, create)
         except BaseException:
-            engine.close()
+            connections.close()
             raise
-        return engine
-
-    @property
-    def path(self) -> str:
-        """The URL without its password."""
-        return self._place.shown
+        return cls(connections)
 
     @staticmethod
-    def grants(schema: str, role: str) -> list[str]:
-        """The statements that let `role` append, read and delete in a store that another role has made; no more than that (R37)."""
-        said = {"s": names.Identifier(schema), "role": names.Identifier(role)}
-        return [names.SQL(line).format(**said).as_string() for line in sql.GRANTS]
+    def grants(role: str, schema_name: str = "lineal", write: bool = True) -> str:
+        """The SQL that lets `role` append, delete and read (without `write`: only read); the owner of the schema runs it."""
+        return schema.grants(role, schema_name, write)
+
+    def __repr__(self) -> str:
+        return f"<PostgresEngine {self._address.shown}>"
 
     # --- the port ----------------------------------------------------------------------------------------------------
 
     def append(self, session: str, expected_seq: int, rows: Sequence[Row]) -> None:
         refuse_unless_following(expected_seq, rows)
-        told = {"name": blob(session), "expected": expected_seq, "head": expected_seq + len(rows), **columns_of(list(rows))}
-        statement = sql.APPEND if expected_seq else sql.APPEND_FIRST
-        in_doubt = False
+        if not rows:
+            head = self._head(session)
+            if head != expected_seq:
+                raise Conflict(session, expected_seq, head)
+            return
+        given = schema.batch(session, expected_seq, rows)
+        self._carried_out("append", session, lambda db, again: self._written(db, again, session, expected_seq, rows, given))
 
-        def write(db: Connection) -> None:
-            nonlocal in_doubt
-            if not rows:
-                return self._refuse_head(db, session, expected_seq)
-            doubted, in_doubt = in_doubt, True
+    def _written(self, db: Connection, again: bool, session: str, expected_seq: int, rows: Sequence[Row], given: dict[str, Any]) -> None:
+        """The table at the top. `again`: an earlier try may have been carried out."""
+        while True:
+            db.warned = False
             try:
-                written = db.execute(self._sql(statement), told).rowcount
-            except pg.UniqueViolation as taken:
+                done = db.execute(self._sql["append" if expected_seq else "begin"], given).fetchone()
+            except psycopg.errors.UniqueViolation as e:
+                if e.diag.constraint_name == "entries_pkey":
+                    raise Corrupt(session, expected_seq + 1, "no row behind the head", "one", "rows beyond the head") from e
                 self._refuse_duplicate(db, session, expected_seq, rows)
-                raise Unavailable(
-                    self._asked("append", session), taken, "run `lineal verify`; an index says what the table does not"
-                ) from taken
-            if written != len(rows) and not (doubted and self._stand(db, session, rows)):
-                self._refuse_head(db, session, expected_seq)
-                raise Unavailable(self._asked("append", session), "the head moved there and back", "try again")
-            return None
+                continue  # whoever held the key is gone by now
+            if done == (len(rows),) and not db.warned:
+                return
+            if done == (len(rows),) or again:
+                while self._stand(db, session, expected_seq, rows):
+                    if not db.warned:
+                        return
+                    time.sleep(NAP_SECONDS)
+            head = self._value(db, "head", session) or 0
+            if head != expected_seq:
+                raise Conflict(session, expected_seq, head)
 
-        self._do("append", session, write)
-
-    def _refuse_head(self, db: Connection, session: str, expected_seq: int) -> None:
-        head = self._one(db, sql.HEAD, name=blob(session)) or 0
-        if head != expected_seq:
-            raise Conflict(session, expected_seq, head)
+    def _stand(self, db: Connection, session: str, expected_seq: int, rows: Sequence[Row]) -> bool:
+        """Whether exactly these rows stand, for good: whoever still writes them is waited for, and the lock is a commit of its own
+        behind theirs, which a standby must confirm as it must theirs."""
+        db.warned = False
+        self._value(db, "lock", session)
+        bounds = {"name": blob(session), "after": Int8(expected_seq), "until": Int8(expected_seq + len(rows))}
+        return [digest for (digest,) in db.execute(self._sql["digests"], bounds, binary=True)] == [row.digest for row in rows]
 
     def _refuse_duplicate(self, db: Connection, session: str, expected_seq: int, rows: Sequence[Row]) -> None:
-        """Which key is taken, and by whom; a key that stands twice in the batch is taken by its first row."""
-        taken = [row for row in rows if row.unique is not None]
-        asked = {"name": blob(session), "keys": [blob(row.unique or "") for row in taken]}
-        held = {text(key): seq for seq, key in db.execute(self._sql(sql.HOLDERS), asked)}
-        for row in taken:
-            found = held.setdefault(str(row.unique), row.seq)
-            if found != row.seq:
-                raise Duplicate(session, expected_seq, found, str(row.unique))
-
-    def _stand(self, db: Connection, session: str, rows: Sequence[Row]) -> bool:
-        """Whether exactly these rows are there: an append whose answer was lost was carried out."""
-        found = dict(db.execute(self._sql(sql.DIGESTS), {"name": blob(session), "seqs": [row.seq for row in rows]}).fetchall())
-        return found == {row.seq: row.digest for row in rows}
+        batch: dict[str, int] = {}
+        for row in rows:
+            if row.unique is not None:
+                found = batch.get(row.unique) or self._value(db, "holder", session, key=blob(row.unique))
+                if found:
+                    if (head := self._value(db, "head", session) or 0) != expected_seq:
+                        raise Conflict(session, expected_seq, head)
+                    raise Duplicate(session, expected_seq, found, row.unique)
+                batch[row.unique] = row.seq
 
     def scan(self, session: str, after: int = 0, until: int | None = None, kinds: Sequence[str] | None = None) -> Iterator[Row]:
-        """One statement, or one transaction, is one snapshot, taken now. A short scan is read at once and holds nothing."""
-        bounds = {"after": max(after, 0), "until": LAST_SEQ if until is None else min(until, LAST_SEQ)}
-        asked = {"name": blob(session), "kinds": None if kinds is None else [*map(blob, kinds)], **bounds}
-        found = self._all("scan", session, sql.SCAN_SHORT, {**asked, "most": SHORT_ROWS + 1})
-        batches: Iterator[list[tuple[Any, ...]]] = iter([[record[1:] for record in found if record[1] is not None]])
-        head = int(found[0][0]) if found else 0
-        if len(found) > SHORT_ROWS:
-            reading = self._retried("scan", session, lambda: _Reading(self, session, asked))
-            batches, head = reading.batches(), reading.head
-        whole = kinds is None and bounds["after"] < head <= bounds["until"]
-        return self._walk(session, batches, head if whole else None)
-
-    def _walk(self, session: str, batches: Iterator[list[tuple[Any, ...]]], last: int | None) -> Iterator[Row]:
-        """The rows; then the last of them is held against the head of the same snapshot, where all up to it were asked for."""
-        seen = 0
-        with self._errors("scan", session):
-            for batch in batches:
-                for record in batch:
-                    row = row_of(session, record)
-                    seen = row.seq
-                    yield row
-        if last is not None and seen != last:
-            raise Corrupt(session, seen + 1, f"rows up to the head at seq {last}", f"none behind seq {seen}", "cut tail")
+        """One snapshot, taken now. What is short is read at once, what is longer keeps a connection until it ends."""
+        asked = self._asked("scan", session)
+        bounds = (max(after, 0), LAST_SEQ if until is None else min(max(until, 0), LAST_SEQ))
+        return self._carried_out(
+            "scan", session, lambda db, again: Scan(self._connections, db, self._sql, asked, session, bounds, kinds), keeps=True
+        )
 
     def find(self, session: str, key: str, limit: int | None = None) -> list[Row]:
-        asked = {"name": blob(session), "key": blob(key), "limit": limit}
-        return [row_of(session, record) for record in self._all("find", session, sql.FIND, asked)]
+        most = None if limit is None else Int8(limit)
+        return [row_of(session, record) for record in self._ask("find", session, "find", key=blob(key), limit=most)]
 
     def delete(self, session: str, seqs: Iterable[int], content_only: bool = False) -> None:
-        """In transactions short enough that others write in between. Only the last may be the one that ends the session."""
-        going = iter([seq for seq in seqs if 0 <= seq <= LAST_SEQ])
-        while chunk := list(islice(going, CHUNK_ROWS)):
-            self._do("erase" if content_only else "delete", session, lambda db: self._drop(db, session, chunk, content_only))  # noqa: B023
         if content_only:
-            self._vacuum("entries")
-
-    def _drop(self, db: Connection, session: str, seqs: list[int], content_only: bool) -> None:
-        with db.transaction():
-            id = self._one(db, sql.HOLD, name=blob(session))
-            if id is None:
-                return
-            db.execute(self._sql(sql.ERASE if content_only else sql.DROP), {"id": id, "seqs": seqs})
-            if not content_only:
-                db.execute(self._sql(sql.SET_HEAD), {"id": id})
-                db.execute(self._sql(sql.FORGET), {"name": blob(session)})
+            self._in_chunks("erase", session, seqs, self._erased)
+            self._vacuum(session)
+        else:
+            self._in_chunks("delete", session, seqs, self._dropped)
+            self._forget(session)
 
     def put_state(self, session: str, seq: int, data: bytes) -> None:
-        def put(db: Connection) -> None:
-            with db.transaction():
-                db.execute(self._sql(sql.ADD_SESSION), {"name": blob(session)})
-                id = self._one(db, sql.HOLD, name=blob(session))
-                db.execute(self._sql(sql.PUT_STATE), {"id": id, "seq": seq, "data": data})
-
-        self._do("put_state", session, put)
+        self._ask("put_state", session, "put_state", seq=Int8(seq), data=data)
 
     def state(self, session: str, at: int | None = None) -> tuple[int, bytes] | None:
-        found = self._all("state", session, sql.STATE, {"name": blob(session), "at": LAST_SEQ if at is None else min(at, LAST_SEQ)})
-        return (found[0][0], bytes(found[0][1])) if found else None
+        found = self._ask("state", session, "state", until=Int8(LAST_SEQ if at is None else min(at, LAST_SEQ)))
+        return (found[0][0], found[0][1]) if found else None
 
     def states(self, session: str) -> list[int]:
-        return [seq for (seq,) in self._all("states", session, sql.STATES, {"name": blob(session)})]
+        return [seq for (seq,) in self._ask("states", session, "states")]
 
     def delete_states(self, session: str, seqs: Iterable[int]) -> None:
-        going = list(seqs)
-
-        def drop(db: Connection) -> None:
-            with db.transaction():
-                db.execute(self._sql(sql.DROP_STATES), {"name": blob(session), "seqs": going})
-                db.execute(self._sql(sql.FORGET), {"name": blob(session)})
-
-        self._do("delete_states", session, drop)
-        self._vacuum("states")
+        self._in_chunks("delete_states", session, seqs, self._dropped_states)
+        self._forget(session)
 
     def latch(self, session: str, reason: str | None) -> None:
-        def mark(db: Connection) -> None:
-            with db.transaction():
-                if reason is not None:
-                    db.execute(self._sql(sql.ADD_SESSION), {"name": blob(session)})
-                db.execute(self._sql(sql.LATCH), {"name": blob(session), "reason": None if reason is None else blob(reason)})
-                db.execute(self._sql(sql.FORGET), {"name": blob(session)})
-
-        self._do("latch", session, mark)
+        if reason is None:
+            self._ask("latch", session, "unlatch")
+            self._forget(session)
+        else:
+            self._ask("latch", session, "latch", reason=blob(reason))
 
     def latched(self, session: str) -> str | None:
-        found = self._all("latched", session, sql.LATCHED, {"name": blob(session)})
+        found = self._ask("latched", session, "latched")
         return text(found[0][0], session) if found and found[0][0] is not None else None
 
     def sessions(self) -> list[str]:
-        return sorted(text(name) for (name,) in self._all("sessions", "", sql.SESSIONS, {}))
+        return sorted(text(name) for (name,) in self._ask("sessions", "", "sessions"))
 
     def status(self) -> dict[str, Any]:
-        """Facts for people. `erasure` tells where bytes that were erased may still stand."""
-
-        def look(db: Connection) -> dict[str, Any]:
-            return dict(db.execute(sql.SETTINGS).fetchall()) | {"bytes": int(self._one(db, sql.BYTES, self._place.quoted) or 0)}
-
-        facts: dict[str, Any] = self._do("status", "", look)
-        erasure = "erased bytes may stand in free space of the tables until VACUUM FULL, in the WAL and in backups" if self._erased else ""
-        return {"engine": self.name, "path": self.path, "schema": self._place.schema, "durable": True, **facts, "erasure": erasure}
+        found = self._carried_out("status", "", lambda db, again: facts(db, self._address))
+        return {"engine": self.name, "path": self._address.shown, **found, "erasure": self._erasure}
 
     def check(self) -> list[str]:
-        """The tables against each other, the indexes that there must be, and all of them by `amcheck` where it is installed."""
+        """What the server can tell: missing and invalid indexes, heads and counts that are not the rows', and amcheck where installed."""
         try:
-            found: list[str] = self._do("check", "", self._check)
-        except Corrupt as damage:
-            return [str(damage)]
-        return found
-
-    def _check(self, db: Connection) -> list[str]:
-        schema = self._place.quoted
-        wrong = [
-            f"session {text(name)!r}: its head is seq {head}, its newest entry is seq {last}"
-            for name, head, last in db.execute(self._sql(sql.MISPLACED))
-        ]
-        wrong += [f"entries or states of session number {id}, which is not there" for (id,) in db.execute(self._sql(sql.ORPHANS))]
-        wrong += [f"index {name} is not valid" for (name,) in db.execute(sql.INVALID, [schema])]
-        there = {name for (name,) in db.execute(sql.NAMED_INDEXES, [schema])}
-        wrong += [f"index {name} is not there" for name in sql.INDEXES if name not in there]
-        found = db.execute(sql.AMCHECK).fetchone()
-        for index in sorted(there & set(sql.INDEXES)) if found else ():
-            try:
-                db.execute(f"SELECT {found[0]}.bt_index_check(%s::regclass, true)", [f"{schema}.{index}"])  # type: ignore[index]
-            except (pg.IndexCorrupted, pg.DataCorrupted) as damage:
-                wrong.append(f"index {index}: {damage}")
-            except pg.InsufficientPrivilege:
-                break  # amcheck is for superusers, unless they said otherwise
-        return wrong
+            return self._carried_out("check", "", lambda db, again: found_wrong(db, self._address.schema, self._sql))
+        except Corrupt as e:
+            return [str(e)]
 
     def close(self) -> None:
-        """Let go of all connections. Idempotent. A forked child leaves its parent's alone."""
-        closed, self._closed = self._closed, True
-        if not closed and os.getpid() == self._process:
-            self._pool.close()
+        """Let go of every connection that no scan holds. Idempotent. A forked child leaves its parent's connections alone."""
+        self._connections.close()
 
-    # --- opening -----------------------------------------------------------------------------------------------------
-
-    def _refuse_unless_durable(self) -> None:
-        facts = dict(self._do("open", "", lambda db: db.execute(sql.SETTINGS).fetchall()))
-        off = [name for name in ("fsync", "full_page_writes") if facts.get(name) == "off"]
-        if off and self._place.durable:
-            cause = f"{' and '.join(off)} off: it would acknowledge what a power cut takes (E1)"
-            raise Unavailable(f"store {self.path}", cause, "set it on, or say durable=any where nothing needs to last")
-
-    def _migrate(self, create: bool) -> None:
-        """Bring the schema to `FORMAT`, each migration once, whoever is first. Nothing is written where all is there already."""
-        there: bool = self._do("open", "", lambda db: self._one(db, sql.THERE, f"{self._place.quoted}.migrations"))
-        version = int(self._do("open", "", lambda db: self._one(db, sql.VERSION) if there else 0))
-        if version == sql.FORMAT:
-            return
-        if version > sql.FORMAT:
-            raise Unavailable(f"store {self.path}", f"its format is {version}, this lineal knows {sql.FORMAT}", "upgrade lineal")
-        if not create and not version:
-            raise Unavailable(
-                f"store {self.path}", f"there is no store in schema {self._place.schema!r}", "check the URL, or open it with create"
-            )
-        self._do("migrate", "", self._make)
-
-    def _make(self, db: Connection) -> None:
-        with db.transaction():
-            db.execute(sql.LOCK, [f"lineal {self._place.schema}"])
-            db.execute(self._sql(sql.MARK))
-            version = int(self._one(db, sql.VERSION) or 0)
-            for number in range(version, sql.FORMAT):
-                db.execute(self._sql(sql.MIGRATIONS[number]))
-                db.execute(self._sql(sql.MIGRATED), [number + 1])
-
-    # --- connections -------------------------------------------------------------------------------------------------
-
-    def _configure(self, db: Connection) -> None:
-        """Every new connection: a commit waits for the disk (and a synchronous standby), a lock for no longer than the deadline."""
-        db.autocommit = True
-        db.execute("SELECT set_config('lock_timeout', %s, false)", [f"{int(self._place.wait * 1000)}ms"])
-        if self._place.durable:
-            db.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
-
-    def connect(self) -> Connection:
-        """A connection of its own, beside the pool."""
-        db = psycopg.connect(self._place.conninfo, connect_timeout=max(2, int(self._place.wait)), **self._place.options)
-        self._configure(db)
-        return db
-
-    def _sql(self, statement: str) -> str:
-        return statement.replace("{s}", self._place.quoted)
-
-    def _one(self, db: Connection, statement: str, *given: Any, **named: Any) -> Any:
-        found = db.execute(self._sql(statement), named or given or None).fetchone()
-        return found[0] if found else None
-
-    def _all(self, what: str, session: str, statement: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self._do(what, session, lambda db: db.execute(self._sql(statement), given, binary=True).fetchall())
-        return found
-
-    def _do(self, what: str, session: str, act: Callable[[Connection], T]) -> T:
-        """`act` on a connection of the pool; on another one, if that is lost, until the deadline. `act` may be carried out twice."""
-
-        def once() -> T:
-            with self._pool.connection() as db:
-                return act(db)
-
-        return self._retried(what, session, once)
-
-    def _retried(self, what: str, session: str, act: Callable[[], T]) -> T:
-        deadline = time.monotonic() + self._place.wait
-        while True:
-            self._refuse_unless_usable(what, session)
-            try:
-                return act()
-            except (psycopg.OperationalError, pg.ReadOnlySqlTransaction) as lost:
-                if not _lost(lost) or time.monotonic() >= deadline:
-                    raise self._translated(lost, what, session) from lost
-            except psycopg.Error as error:
-                raise self._translated(error, what, session) from error
-            time.sleep(NAP)
-            self._pool.check()  # connections to a server that is gone, or that was promoted or demoted, are replaced
-
-    def _refuse_unless_usable(self, what: str, session: str) -> None:
-        asked = self._asked(what, session)
-        if self._closed:
-            raise Unavailable(asked, "the store was closed", "open it again")
-        if os.getpid() != self._process:
-            cause = f"it was opened by process {self._process}, this is its child {os.getpid()}"
-            raise Unavailable(asked, cause, "open it again in the child")
+    # --- asking ------------------------------------------------------------------------------------------------------
 
     def _asked(self, what: str, session: str) -> str:
-        return f"{what} in session {session!r} of {self.path}" if session else f"{what} of {self.path}"
+        return f"{what} in session {session!r} of {self._address.shown}" if session else f"{what} of {self._address.shown}"
 
-    @contextmanager
-    def _errors(self, what: str, session: str) -> Iterator[None]:
+    def _carried_out(self, what: str, session: str, work: Callable[[Connection, bool], T], keeps: bool = False) -> T:
+        return self._connections.carried_out(self._asked(what, session), work, session, keeps)
+
+    def _ask(self, what: str, session: str, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:
+        """The answer to one statement that may be asked twice."""
+
+        def work(db: Connection, again: bool) -> list[tuple[Any, ...]]:
+            done = db.execute(self._sql[statement], {"name": blob(session), **arguments}, binary=True)
+            return done.fetchall() if done.description else []
+
+        return self._carried_out(what, session, work)
+
+    def _value(self, db: Connection, statement: str, session: str, **arguments: Any) -> Any:
+        found = db.execute(self._sql[statement], {"name": blob(session), **arguments}, binary=True).fetchone()
+        return found[0] if found else None
+
+    def _head(self, session: str) -> int:
+        found = self._ask("append", session, "head")
+        return int(found[0][0]) if found else 0
+
+    # --- dropping and erasing ----------------------------------------------------------------------------------------
+
+    def _in_chunks(self, what: str, session: str, seqs: Iterable[int], step: Callable[[Connection, str, list[Int8]], None]) -> None:
+        """`step` for some seqs at a time, each a transaction, so that others write in between (R37)."""
+        going = (Int8(seq) for seq in seqs if 0 <= seq <= LAST_SEQ)
+        while chunk := list(islice(going, CHUNK_ROWS)):
+
+            def work(db: Connection, again: bool, chunk: list[Int8] = chunk) -> None:
+                with db.transaction():
+                    step(db, session, chunk)
+
+            self._carried_out(what, session, work)
+
+    def _dropped(self, db: Connection, session: str, seqs: list[Int8]) -> None:
+        self._value(db, "lock", session)
+        gone = db.execute(self._sql["drop"], {"name": blob(session), "seqs": seqs}).rowcount
+        if gone:
+            db.execute(self._sql["dropped"], {"name": blob(session), "count": Int8(gone)})
+
+    def _erased(self, db: Connection, session: str, seqs: list[Int8]) -> None:
+        self._value(db, "lock", session)
+        db.execute(self._sql["erase"], {"name": blob(session), "seqs": seqs})
+
+    def _dropped_states(self, db: Connection, session: str, seqs: list[Int8]) -> None:
+        db.execute(self._sql["drop_states"], {"name": blob(session), "seqs": seqs})
+
+    def _forget(self, session: str) -> None:
+        """A name with nothing under it goes. Locked first: what is asked next sees all that others have done under the lock."""
+
+        def work(db: Connection, again: bool) -> None:
+            with db.transaction():
+                self._value(db, "lock", session)
+                db.execute(self._sql["forget"], {"name": blob(session)})
+
+        self._carried_out("forget", session, work)
+
+    def _vacuum(self, session: str) -> None:
+        """The old versions of erased rows go, if no snapshot needs them; that a role may not do it is told by `status`."""
+
+        def work(db: Connection, again: bool) -> bool:
+            db.warned = False
+            db.execute(self._sql["vacuum"])
+            return db.warned
+
         try:
-            yield
-        except psycopg.Error as error:
-            raise self._translated(error, what, session) from error
-
-    def _translated(self, error: Exception, what: str, session: str) -> LinealError:
-        """What an error of PostgreSQL means (E9). No text of it holds the password."""
-        asked = self._asked(what, session)
-        said = self._place.without_password(str(error))
-        if isinstance(error, _DAMAGE) or (error_code(error) == "58030"):
-            return Corrupt(session, 0, "pages as they were written", f"{said} ({asked})", "damaged table")
-        if isinstance(error, pg.UndefinedTable | pg.UndefinedColumn):
-            return Corrupt(session, 0, "tables and columns as they were made", f"{said} ({asked})", "damaged store")
-        if isinstance(error, pg.InsufficientPrivilege):
-            return Unavailable(asked, said, "grant what `PostgresEngine.grants` prints, or open it once as the owner")
-        if isinstance(error, pg.LockNotAvailable):
-            return Unavailable(asked, f"{said}, waited {self._place.wait:.1f} s", "try again, or end the session that holds the lock")
-        if isinstance(error, PoolTimeout):
-            said = self._why_unreachable() or said
-        return Unavailable(asked, f"{said}, waited up to {self._place.wait:.1f} s", "check that the server runs and lets this role in")
-
-    def _why_unreachable(self) -> str:
-        """The pool says only that it waited: the cause is what a connection made now says."""
-        try:
-            self.connect().close()
-        except psycopg.Error as cause:
-            return self._place.without_password(str(cause))
-        return ""
-
-    def _vacuum(self, table: str) -> None:
-        """What was erased becomes free space now, not when autovacuum comes. The owner may; for others it stays as it is."""
-        self._erased = True
-        target = f"{self._place.quoted}.{table}"
-
-        def clean(db: Connection) -> None:
-            if self._one(db, sql.OWNS, target):
-                db.execute(f"VACUUM {target}")
-
-        self._do("vacuum", "", clean)
-
-
-class _Reading:
-    """A long scan: a snapshot on a connection of its own, which is closed when the scan ends or is forgotten."""
-
-    def __init__(self, engine: PostgresEngine, session: str, asked: dict[str, Any]):
-        self._db = engine.connect()
-        try:
-            self._db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            self.head = int(engine._one(self._db, sql.HEAD, name=blob(session)) or 0)
-            self._cursor = self._db.cursor("scan", binary=True)
-            self._cursor.execute(engine._sql(sql.SCAN), asked)
-        except BaseException:
-            self._db.close()
-            raise
-
-    def __del__(self) -> None:
-        self._db.close()
-
-    def batches(self) -> Iterator[list[tuple[Any, ...]]]:
-        """The records in batches of about `BATCH_BYTES`."""
-        wanted = SHORT_ROWS
-        with self._db:
-            while batch := self._cursor.fetchmany(wanted):
-                yield batch
-                size = sum(len(record[5]) + 300 for record in batch)
-                wanted = min(MOST_ROWS, max(1, BATCH_BYTES * len(batch) // size))
-
-
-def _lost(error: Exception) -> bool:
-    """Whether the connection, not the statement, is at fault: a broken one has no code, or one of those that end it."""
-    code = error_code(error)
-    return isinstance(error, (*_GONE, PoolTimeout)) or code is None or code.startswith("08")
-
-
-def error_code(error: Exception) -> str | None:
-    return error.sqlstate if isinstance(error, psycopg.Error) else None
+            skipped = self._carried_out("vacuum after an erase", session, work)
+        except Unavailable as e:
+            self._erasure = f"overwritten; old versions stay in the table until VACUUM, which did not run: {e.cause}"
+        else:
+            self._erasure = "overwritten; old versions stay in the table until its owner runs VACUUM" if skipped else _ERASED
