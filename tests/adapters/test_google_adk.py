@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +16,37 @@ import pytest
 pytest.importorskip("google.adk", reason="the extra `google-adk` is not installed")
 
 from google.adk.agents import Agent
+from google.adk.apps import App, ResumabilityConfig
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.integrations.openai import OpenAIResponsesLlm
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig
-from google.genai.types import Content, FunctionCall, Part
+from google.genai.types import Content, Part
 
 import lineal
 from lineal.adapters.google_adk import LinealSessionService, name_of
 from lineal.adapters.google_adk_guard import LinealEffectPlugin, LinealSummarizer
+from lineal.adapters.google_adk_runs import resume, say
+from lineal.adapters.google_adk_view import LinealViewPlugin
 from lineal.errors import UnsafeRollbackError
 from lineal.messages import text_of
+from lineal.session import Session
 from lineal.store import Store
-from lineal.testing.adapters import SMALL, Courier
+from lineal.testing.adapters import SMALL, AdapterTests, Courier
+from lineal.testing.model_server import ModelServer
 
 WHO = {"app_name": "post", "user_id": "ann", "session_id": "s1"}
 BRIEF = "They spoke of parcels, and each was handed over."
 
 
+LOOP = asyncio.Runner()  # one for all: clients of models keep their connections in the loop in which they were made
+
+
 def run(act: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(act)
+    return LOOP.run(act)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -69,7 +77,9 @@ def test_events_come_back_equal_and_in_order(store: Store) -> None:
         again = await LinealSessionService(store).get_session(**WHO)
         assert again is not None and again.events == events == session.events
         assert again.state == session.state == {"k": 1, "n": 2}
-        assert [t.id for t in service.lineal(**WHO).turns()] == [e.id for e in events[:2]]
+        turns = service.lineal(**WHO).turns()
+        assert [t.id for t in turns] == ["i1", *[e.id for e in events[1:]]], "the message that begins an invocation has its id"
+        assert text_of(turns[-1].message) == "[image/png]"
         latest = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=1))
         assert latest is not None and latest.events == events[-1:] and latest.state == again.state
         none = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=0))
@@ -149,52 +159,48 @@ def test_partial_events_are_not_kept(store: Store) -> None:
 # --- a real runner -----------------------------------------------------------------------------------------------------
 
 
-class Script(BaseLlm):
-    """A model of ADK that says what the courier says."""
-
-    courier: Any = None
-
-    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        answer = self.courier([m for content in llm_request.contents for m in as_chat(content)])
-        parts = [Part(text=answer["content"])] if answer["content"] else []
-        for call in answer.get("tool_calls", ()):
-            arguments = {"parcel": call["id"].split("-", 2)[2]}
-            parts.append(Part(function_call=FunctionCall(name="deliver", args=arguments)))
-        yield LlmResponse(content=Content(role="model", parts=parts))
-
-
-def as_chat(content: Content) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for part in content.parts or ():
-        if call := part.function_call:
-            function = {"name": call.name, "arguments": "{}"}
-            found.append({"role": "assistant", "content": "", "tool_calls": [{"id": call.id, "type": "function", "function": function}]})
-        elif back := part.function_response:
-            result = back.response or {}
-            found.append({"role": "tool", "tool_call_id": back.id, "content": str(result.get("result", result.get("error", result)))})
-        elif part.text:
-            found.append({"role": "user" if content.role == "user" else "assistant", "content": part.text})
-    return found
-
-
 class Post:
-    def __init__(self, store: Store, courier: Courier, deliver: Callable[[str], str], policy: Any):
+    """A resumable app with one agent, its memory in a store, its model behind a wire."""
+
+    def __init__(self, store: Store, url: str, deliver: Callable[[str], str], policy: Any):
         self.service = LinealSessionService(store, policy=policy, summarizer=lambda request: BRIEF)
-        agent = Agent(name="post", model=Script(model="m", courier=courier), tools=[deliver])
-        plugin = LinealEffectPlugin(self.service)
-        self.runner = Runner(app_name="post", agent=agent, session_service=self.service, plugins=[plugin])
-        self.session = self.service.lineal(**WHO)
+        model = OpenAIResponsesLlm(model="courier", base_url=url, api_key="none")
+        agent = Agent(name="post", model=model, tools=[deliver])
+        plugins = [LinealEffectPlugin(self.service), LinealViewPlugin(self.service)]
+        app = App(name="post", root_agent=agent, plugins=plugins, resumability_config=ResumabilityConfig(is_resumable=True))
+        self.runner = Runner(app=app, session_service=self.service)
 
-    async def _say(self, text: str) -> None:
-        if await self.service.get_session(**WHO) is None:
-            await self.service.create_session(**WHO)
-        message = Content(role="user", parts=[Part(text=text)])
-        async for _ in self.runner.run_async(user_id="ann", session_id="s1", new_message=message):
-            pass
+    @property
+    def session(self) -> Session:
+        return self.service.lineal(**WHO)
 
-    def say(self, text: str) -> str:
-        run(self._say(text))
-        return text_of(self.session.view().turns[-1].message)
+    def say(self, text: str, id: str = "u0") -> str:
+        return heard(say(self.runner, text, user_id="ann", session_id="s1", id=id))
+
+    def resume(self) -> None:
+        heard(resume(self.runner, user_id="ann", session_id="s1"))
+
+
+def heard(events: AsyncGenerator[Event, None]) -> str:
+    """The last words of a run."""
+
+    async def all() -> str:
+        found = [part.text async for event in events if event.content for part in event.content.parts or () if part.text]
+        return found[-1] if found else ""
+
+    return str(run(all()))
+
+
+class TestGoogleAdkAgent(AdapterTests):
+    @pytest.fixture(autouse=True)
+    def server(self) -> Iterator[None]:
+        with ModelServer(lambda messages: self.model(messages)) as server:
+            self.url = server.url
+            yield
+
+    def agent(self, store: Store, courier: Courier, deliver: Callable[[str], str]) -> Post:
+        self.model = courier
+        return Post(store, self.url, deliver, self.policy)
 
 
 def test_a_run_of_a_real_runner_stands_in_the_log(store: Store) -> None:

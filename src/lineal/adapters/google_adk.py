@@ -3,7 +3,8 @@
 | ADK | lineal |
 |---|---|
 | a session | a session named `adk:APP/USER/ID`, each part quoted |
-| an event | a record (group `events`, its id the key) with the state behind it; what it says are turns, in the same transaction |
+| an event | a record (group `events`) with the state behind it; what it says are turns, in the same transaction |
+| the user's message that begins an invocation | a turn with the id of the invocation: whoever chooses that id has named the message (R2) |
 | state `app:`, `user:` | the newest record (group `state`) of a log of its own: `adk-state:APP`, `adk-state:APP/USER` |
 | a rewind | a rollback of the session to before that invocation, through the gates of records 000 and 003 |
 
@@ -16,7 +17,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -28,12 +29,13 @@ from google.adk.sessions import Session as AdkSession
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.state import State
 
+from lineal.adapters.google_adk_events import EVENTS, SPACE, named, said
 from lineal.errors import CompactionLineageError, Conflict
 from lineal.session import Session
-from lineal.session.outcomes import Kept, Record, Said
+from lineal.session.outcomes import Kept, Record
 from lineal.store import Store
 
-SPACE, EVENTS, STATE = "google-adk", "events", "state"
+STATE = "state"
 KEPT_STATES = 2  # newest states of an app or a user; the older ones are released
 SCOPES = {"app": State.APP_PREFIX, "user": State.USER_PREFIX, "temp": State.TEMP_PREFIX}
 
@@ -155,8 +157,12 @@ class LinealSessionService(BaseSessionService):
         state = {**(newest.data["state"] if newest.data else {}), **own["session"]}
         data = {"event": json.loads(event.model_dump_json(exclude_none=True)), "state": state, "time": event.timestamp}
         try:
-            (seq,) = found.keep(SPACE, EVENTS, [Record(data, key=event.id, says=[*_said(event)])], after=after)
+            name = named(found, event)
+            (seq,) = found.keep(SPACE, EVENTS, [Record(data, key=name, says=[*said(event, name)])], after=after)
         except Conflict as lost:
+            (newest,) = found.kept(SPACE, EVENTS, limit=1) or [Kept(0, EVENTS, "", None, ())]
+            if newest.seq == after:
+                raise  # nobody was faster: its id stands for another message
             raise StaleSessionError(f"session {session.id!r}: {lost}") from lost
         return seq
 
@@ -200,21 +206,3 @@ def _scoped(delta: dict[str, Any]) -> dict[str, dict[str, Any]]:
         scope = next((scope for scope, prefix in SCOPES.items() if key.startswith(prefix)), "session")
         found[scope][key.removeprefix(SCOPES.get(scope, ""))] = value
     return found
-
-
-def _said(event: Event) -> Iterator[Said]:
-    """What the event says, as turns of the chat dialect. Parts that nobody says (thoughts, files by reference) are in the record."""
-    parts = event.content.parts or [] if event.content else []
-    text = "".join(p.text for p in parts if p.text and not p.thought)
-    calls = [p.function_call for p in parts if p.function_call]
-    if event.author == "user" and text:
-        yield Said(event.id, {"role": "user", "content": text})
-    elif text or calls:
-        made = [
-            {"id": c.id or f"{event.id}.{n}", "type": "function", "function": {"name": c.name or "", "arguments": json.dumps(c.args or {})}}
-            for n, c in enumerate(calls)
-        ]
-        yield Said(event.id, {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})})
-    for n, back in enumerate(p.function_response for p in parts if p.function_response):
-        content = json.dumps(back.response if back.response is not None else {}, default=str)
-        yield Said(f"{event.id}:{n}", {"role": "tool", "tool_call_id": back.id or f"{event.id}.{n}", "content": content})
