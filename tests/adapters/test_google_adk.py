@@ -17,10 +17,12 @@ from google.adk.agents import Agent
 from google.adk.apps import App, ResumabilityConfig
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.integrations.openai import OpenAIResponsesLlm
 from google.adk.runners import Runner
+from google.adk.sessions import Session as AdkSession
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai.types import Content, Part
 
@@ -29,7 +31,7 @@ from lineal.adapters.google_adk import LinealSessionService
 from lineal.adapters.google_adk_guard import LinealEffectPlugin, LinealSummarizer
 from lineal.adapters.google_adk_runs import resume, say
 from lineal.adapters.google_adk_view import LinealViewPlugin
-from lineal.errors import UnsafeRollbackError
+from lineal.errors import Conflict, UnsafeRollbackError
 from lineal.messages import text_of
 from lineal.session import Session
 from lineal.store import Store
@@ -137,6 +139,53 @@ def test_a_writer_that_read_an_older_session_is_told_so(store: Store) -> None:
         assert fresh
         await two.append_event(fresh, said("two"))
         assert [t.message["content"] for t in one.lineal(**WHO).turns()] == ["one", "two"]
+
+    run(act())
+
+
+def test_blanks_around_an_id_are_not_part_of_it(store: Store) -> None:
+    async def act() -> None:
+        service = LinealSessionService(store)
+        made = await service.create_session(app_name="post", user_id="ann", session_id=" s1 ")
+        assert made.id == "s1"
+        again = await service.get_session(app_name="post", user_id="ann", session_id="s1\t")
+        assert again is not None and again.id == "s1"
+        with pytest.raises(AlreadyExistsError):
+            await service.create_session(app_name="post", user_id="ann", session_id="  s1")
+        await service.delete_session(app_name="post", user_id="ann", session_id=" s1")
+        assert await service.get_session(**WHO) is None
+
+    run(act())
+
+
+def test_an_event_does_not_bring_back_a_session_that_was_deleted(store: Store) -> None:
+    """R54."""
+
+    async def act() -> None:
+        service = LinealSessionService(store)
+        session = await service.create_session(**WHO)
+        await service.append_event(session, said("one", **{"user:k": 1}))
+        await service.delete_session(**WHO)
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(session, said("two", **{"user:k": 2}))
+        never = AdkSession(app_name="post", user_id="ann", id="never was")
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(never, said("one"))
+        assert (await service.list_sessions(app_name="post")).sessions == []
+        assert await service.get_user_state(app_name="post", user_id="ann") == {"k": 1}
+
+    run(act())
+
+
+def test_a_message_whose_id_stands_for_another_one_is_refused(store: Store) -> None:
+    """R2: also where the log was written by something else than ADK."""
+
+    async def act() -> None:
+        service = LinealSessionService(store)
+        session = await service.create_session(**WHO)
+        service.lineal(**WHO).append({"role": "user", "content": "another"}, id="i1")
+        with pytest.raises(Conflict, match="stands for another message"):
+            await service.append_event(session, said("one"))
 
     run(act())
 

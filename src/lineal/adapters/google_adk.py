@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService
 from google.adk.sessions import Session as AdkSession
@@ -41,8 +42,8 @@ SCOPES = {"app": State.APP_PREFIX, "user": State.USER_PREFIX, "temp": State.TEMP
 
 
 def name_of(app: str, user: str, id: str) -> str:
-    """The session in which an ADK session stands."""
-    return "adk:" + "/".join(quote(part, safe="") for part in (app, user, id))
+    """The session in which an ADK session stands. Blanks around the id are not part of it, as in ADK's own services."""
+    return "adk:" + "/".join(quote(part, safe="") for part in (app, user, id.strip()))
 
 
 class LinealSessionService(BaseSessionService):
@@ -74,7 +75,7 @@ class LinealSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> AdkSession | None:
         """The session with its events, or None. Raises `Corrupt` where an event is missing."""
-        return await asyncio.to_thread(self._get, app_name, user_id, session_id, config or GetSessionConfig())
+        return await asyncio.to_thread(self._get, app_name, user_id, session_id.strip(), config or GetSessionConfig())
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Sessions without events, the one that was used last at the end."""
@@ -88,8 +89,9 @@ class LinealSessionService(BaseSessionService):
         return await asyncio.to_thread(self._shared, app_name, user_id)
 
     async def append_event(self, session: AdkSession, event: Event) -> Event:
-        """Keep an event: durable on return. Raises `StaleSessionError` where another writer was faster, `UnsafeRollbackError` or
-        `CompactionLineageError` for a rewind that is not safe."""
+        """Keep an event: durable on return. Raises `StaleSessionError` where another writer was faster, `SessionNotFoundError`
+        for a session that was deleted or never created, `UnsafeRollbackError` or `CompactionLineageError` for a rewind that is
+        not safe."""
         if event.partial:
             return event
         self._apply_temp_state(session, event)
@@ -147,7 +149,9 @@ class LinealSessionService(BaseSessionService):
 
     def _append(self, session: AdkSession, event: Event) -> int:
         found, own = self.lineal(session.app_name, session.user_id, session.id), _scoped(event.actions.state_delta)
-        (newest,) = found.kept(SPACE, EVENTS, limit=1) or [Kept(0, EVENTS, "", None, ())]
+        newest = next(iter(found.kept(SPACE, EVENTS, limit=1)), None)
+        if newest is None:
+            raise SessionNotFoundError(f"Session {session.id} not found.")
         after = int(session._storage_update_marker or newest.seq)
         if after != newest.seq:
             raise StaleSessionError(f"session {session.id!r} was read at seq {after} and stands at seq {newest.seq}: get it again")
@@ -160,8 +164,7 @@ class LinealSessionService(BaseSessionService):
             name = named(found, event)
             (seq,) = found.keep(SPACE, EVENTS, [Record(data, key=name, says=[*said(event, name)])], after=after)
         except Conflict as lost:
-            (newest,) = found.kept(SPACE, EVENTS, limit=1) or [Kept(0, EVENTS, "", None, ())]
-            if newest.seq == after:
+            if [one.seq for one in found.kept(SPACE, EVENTS, limit=1)] == [after]:
                 raise  # nobody was faster: its id stands for another message
             raise StaleSessionError(f"session {session.id!r}: {lost}") from lost
         return seq
