@@ -4,6 +4,7 @@
 |---|---|
 | a turn as it was said | the parts of its event: files, signatures and all, without thoughts |
 | a summary, a note, a turn whose large parts were put aside | text, labelled as lineal's |
+| a later result of a call that has one (a confirmation came, a long run ended) | the result; as text, if more was said in between |
 | what another agent said, called or was answered | text with that agent's name in front: its tools are not this agent's |
 | what ADK added to the request for itself (instructions) | as ADK has it, where ADK has it |
 
@@ -60,24 +61,43 @@ def _show(session: Session, agent: str) -> list[Content]:
 
 def contents(session: Session, agent: str) -> list[Content]:
     """The view of the session as this agent is shown it, oldest first. Raises `Corrupt`; never a shorter history."""
-    showing, found = _Showing(session, agent), list[Content]()
+    showing = _Showing(session, agent)
     for one in session.shown():
-        content = showing.content(one)
-        if content.parts and found and found[-1].parts and _answers(content) and _answers(found[-1]):
-            found[-1].parts += content.parts  # results of calls that were made at once
-        elif content.parts:
-            found.append(content)
-    return found
+        showing.add(showing.content(one))
+    return showing.found
 
 
 @dataclass
 class _Showing:
-    """`names`: of the tool of each call so far; `told`: calls that were shown as text, so that their results are text too."""
+    """`found`: what is shown so far; `names`: of the tool of each call; `told`: calls that were shown as text, so that their
+    results are text too; `answered`: calls whose result was shown."""
 
     session: Session
     agent: str
+    found: list[Content] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+
+    def add(self, content: Content) -> None:
+        """Behind what is shown. Results of calls that were made at once are one content, and a call has one result."""
+        before = self.found[-1].parts or [] if self.found else []
+        places = {back.id: n for n, p in enumerate(before) if (back := p.function_response)}
+        parts: list[Part] = []
+        for part in content.parts or ():
+            back = part.function_response
+            if back and back.id in self.answered and back.id in places:
+                before[places[back.id]] = part
+            elif back and back.id in self.answered:
+                words = f"[lineal: a later result of {back.name}, call {back.id}]\n{json.dumps(back.response, default=str)}"
+                parts.append(Part(text=words))
+            else:
+                parts.append(part)
+                self.answered |= {back.id} if back and back.id else set()
+        if parts and places and all(part.function_response for part in parts):
+            before += parts
+        elif parts:
+            self.found.append(Content(role=content.role, parts=parts))
 
     def content(self, one: Shown) -> Content:
         found = event_of(self.session, one.turn) if one.turn else None
