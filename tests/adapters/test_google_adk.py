@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("google.adk", reason="the extra `google-adk` is not installed")
 pytest.importorskip("openai", reason="ADK's client of the Responses protocol needs `openai`")
 
-from google.adk.agents import Agent
+from google.adk.agents import Agent, SequentialAgent
 from google.adk.apps import App, ResumabilityConfig
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -24,14 +24,14 @@ from google.adk.integrations.openai import OpenAIResponsesLlm
 from google.adk.runners import Runner
 from google.adk.sessions import Session as AdkSession
 from google.adk.sessions.base_session_service import GetSessionConfig
-from google.genai.types import Content, Part
+from google.genai.types import Content, FunctionCall, Part
 
 import lineal
 from lineal.adapters.google_adk import LinealSessionService
 from lineal.adapters.google_adk_guard import LinealEffectPlugin, LinealSummarizer
 from lineal.adapters.google_adk_runs import resume, say
 from lineal.adapters.google_adk_view import LinealViewPlugin
-from lineal.errors import Conflict, UnsafeRollbackError
+from lineal.errors import Conflict, PolicyError, UnsafeRollbackError
 from lineal.messages import text_of
 from lineal.session import Session
 from lineal.store import Store
@@ -287,6 +287,87 @@ def test_a_tool_that_raises_is_unknown(store: Store, served: Serve) -> None:
     with pytest.raises(TimeoutError):
         post.say("deliver books.")
     assert [row.state for row in post.session.ledger()] == ["unknown"]
+
+
+# --- runs that are said again ------------------------------------------------------------------------------------------
+
+
+def put(post: Post, *events: Event) -> None:
+    """What an earlier process left of a session."""
+
+    async def act() -> None:
+        session = await post.service.create_session(**WHO)
+        for event in events:
+            await post.service.append_event(session, event)
+
+    run(act())
+
+
+def by_model(*parts: Part, **more: Any) -> Event:
+    return Event(author="post", invocation_id="u0", content=Content(role="model", parts=list(parts)) if parts else None, **more)
+
+
+def calling() -> Event:
+    return by_model(Part(function_call=FunctionCall(id="c1", name="deliver", args={"parcel": "books"})))
+
+
+def hand_over(parcel: str) -> str:
+    """Deliver a parcel."""
+    return f"{parcel} was handed over"
+
+
+hand_over.__name__ = "deliver"
+
+
+def test_another_message_under_a_taken_id_is_refused(store: Store, served: Serve) -> None:
+    """R2."""
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    post.say("Good morning.")
+    with pytest.raises(Conflict, match="stands for another message"):
+        post.say("Good evening.")
+    assert len(post.session.turns()) == 2
+
+
+def test_an_answer_that_was_an_error_is_asked_for_again(store: Store, served: Serve) -> None:
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    put(post, said("Good morning.", invocation="u0"), by_model(error_code="503", error_message="busy"))
+    assert post.say("Good morning.") == post.say("Good morning.") == "Done: Good morning."
+    assert [t.author for t in post.session.turns()] == ["user", "assistant"]
+
+
+def test_an_app_that_is_not_resumable_does_not_go_on_in_a_call(store: Store, served: Serve) -> None:
+    """R47: ADK would ask the model anew, and a call nobody settled would be made by another name."""
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    put(post, said("deliver books.", invocation="u0"), calling())
+    post.runner.resumability_config = None
+    with pytest.raises(PolicyError, match="not resumable"):
+        post.resume()
+    assert not post.session.ledger()
+    post.runner.resumability_config = ResumabilityConfig(is_resumable=True)
+    post.resume()
+    assert [(row.tool, row.state) for row in post.session.ledger()] == [("deliver", "done")]
+    assert [t.author for t in post.session.turns()] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_what_was_rewound_is_not_gone_on_with(store: Store, served: Serve) -> None:
+    """A rewind ends the invocation, and its id: ADK would meet the calls of then in it."""
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    back = Event(author="user", invocation_id="back", actions=EventActions(rewind_before_invocation_id="u0"))
+    put(post, said("Good day.", "post", "first"), said("deliver books.", invocation="u0"), calling(), back)
+    post.resume()
+    assert [t.id for t in post.session.turns()] == [post.session.turns()[0].id] and not post.session.ledger()
+    with pytest.raises(Conflict, match="was rewound"):
+        post.say("deliver books.")
+    assert post.say("Good evening.", "u1") == "Done: Good evening."
+    assert [text_of(t.message) for t in post.session.turns()] == ["Good day.", "Good evening.", "Done: Good evening."]
+
+
+def test_invocations_that_adk_names_itself_cannot_be_said_again(store: Store) -> None:
+    runner = Runner(
+        app=App(name="post", root_agent=SequentialAgent(name="row", sub_agents=[])), session_service=LinealSessionService(store)
+    )
+    with pytest.raises(PolicyError, match="whose invocations ADK names itself"):
+        heard(say(runner, "Good morning.", user_id="ann", session_id="s1", id="u0"))
 
 
 # --- compaction and rewind ---------------------------------------------------------------------------------------------

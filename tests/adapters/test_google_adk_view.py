@@ -193,8 +193,8 @@ def test_a_tool_that_waits_for_a_confirmation_is_done_once_it_has_it(desk: Calla
     assert one.asked[-1][-1]["output"] == "books was handed over", "not that it waits: that was the same call's earlier result"
 
 
-def test_a_result_that_comes_after_more_was_said_is_told_in_words() -> None:
-    """R11: the call has its pair already, and nothing that was said since is dropped."""
+def test_a_result_that_comes_after_more_was_said_is_told_at_the_end_too() -> None:
+    """R11: it stands with its call, as the log shows it; nothing that was said since is dropped, and the news comes last."""
 
     async def act() -> None:
         service = LinealSessionService(lineal.connect("memory:"))
@@ -212,8 +212,8 @@ def test_a_result_that_comes_after_more_was_said_is_told_in_words() -> None:
             await service.append_event(session, Event(author=author, invocation_id="i1", content=Content(role="user", parts=parts)))
         shown = contents(service.lineal("desk", "ann", "s1"), "desk")
         assert [content.role for content in shown] == ["user", "model", "user", "model", "user"]
-        assert shown[1].parts == calls and shown[2].parts == waits and text(shown[3]) == "We wait."
-        assert text(shown[4]) == '[lineal: a later result of ask_boss, call b]\n{"result": "yes"}'
+        assert shown[1].parts == calls and shown[2].parts == [waits[0], came] and text(shown[3]) == "We wait."
+        assert text(shown[4]) == '[lineal: the result of ask_boss has come]\n{"result": "yes"}'
 
     LOOP.run(act())
 

@@ -30,7 +30,7 @@ async def say(
     """Say this under this id and run to the answer; the session is created if there is none. Gives the events that followed.
 
     Said again, in another process too, it is the same message (R2): what was cut off is gone on with, what was answered is
-    given again. `options`: those of `Runner.run_async`. Raises `Conflict` if the id stands for another message,
+    given again. `options`: those of `Runner.run_async`. Raises `Conflict` if the id stands for another message or was rewound,
     `PolicyError` for an app that cannot be resumed where that is needed.
     """
     _refuse_unless_named(runner)
@@ -40,8 +40,10 @@ async def say(
     content = Content(role="user", parts=[Part(text=message)]) if isinstance(message, str) else message
     begun = _events_of(session.events, id)
     asked = next((event.content for event in begun if event.author == "user" and event.content), None)
-    if asked is not None and asked.parts != content.parts:
-        raise Conflict(name_of(app, user_id, session_id), 0, 0, f"the id {id!r} stands for another message")
+    rewound = not begun and any(event.invocation_id == id for event in session.events)  # ADK would meet its calls of then
+    if rewound or (asked is not None and asked.parts != content.parts):
+        what = "was rewound" if rewound else "stands for another message"
+        raise Conflict(name_of(app, user_id, session_id), 0, 0, f"the id {id!r} {what}; give this one an id of its own")
     for event in begun:
         if event.author != "user":
             yield event

@@ -4,7 +4,7 @@
 |---|---|
 | a turn as it was said | the parts of its event: files, signatures and all, without thoughts |
 | a summary, a note, a turn whose large parts were put aside | text, labelled as lineal's |
-| a later result of a call that has one (a confirmation came, a long run ended) | the result; as text, if more was said in between |
+| a second result of a call (it was confirmed, a long run ended) | the call's result, and text at the end if more was said before it |
 | what another agent said, called or was answered | text with that agent's name in front: its tools are not this agent's |
 | what ADK added to the request for itself (instructions) | as ADK has it, where ADK has it |
 
@@ -62,38 +62,39 @@ def _show(session: Session, agent: str) -> list[Content]:
 def contents(session: Session, agent: str) -> list[Content]:
     """The view of the session as this agent is shown it, oldest first. Raises `Corrupt`; never a shorter history."""
     showing = _Showing(session, agent)
-    for one in session.shown():
-        showing.add(showing.content(one))
+    made = [(one.seq, showing.content(one)) for one in session.shown()]
+    for _, content in made:
+        showing.add(content)
+    last = next((seq for seq, content in reversed(made) if seq and content.parts), 0)
+    for back in (part.function_response for seq, content in made if seq > last for part in content.parts or ()):
+        if back:  # it stands with its call, above what was said before it came: the model must not be left to find it there
+            words = f"[lineal: the result of {back.name} has come]\n{json.dumps(back.response, default=str)}"
+            showing.add(Content(role="user", parts=[Part(text=words)]))
     return showing.found
 
 
 @dataclass
 class _Showing:
     """`found`: what is shown so far; `names`: of the tool of each call; `told`: calls that were shown as text, so that their
-    results are text too; `answered`: calls whose result was shown."""
+    results are text too."""
 
     session: Session
     agent: str
     found: list[Content] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
-    answered: set[str] = field(default_factory=set)
 
     def add(self, content: Content) -> None:
-        """Behind what is shown. Results of calls that were made at once are one content, and a call has one result."""
+        """Behind what is shown. Results of calls that were made at once are one content; of two results of a call, the later."""
         before = self.found[-1].parts or [] if self.found else []
         places = {back.id: n for n, p in enumerate(before) if (back := p.function_response)}
         parts: list[Part] = []
         for part in content.parts or ():
             back = part.function_response
-            if back and back.id in self.answered and back.id in places:
+            if back and back.id and back.id in places:
                 before[places[back.id]] = part
-            elif back and back.id in self.answered:
-                words = f"[lineal: a later result of {back.name}, call {back.id}]\n{json.dumps(back.response, default=str)}"
-                parts.append(Part(text=words))
             else:
                 parts.append(part)
-                self.answered |= {back.id} if back and back.id else set()
         if parts and places and all(part.function_response for part in parts):
             before += parts
         elif parts:
