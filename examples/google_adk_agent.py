@@ -1,10 +1,13 @@
-"""An ADK agent that dies inside its tool, and goes on. Offline: the model is a class. Needs the extra `google-adk`."""
+"""A Google ADK agent loses its process inside a tool; another process goes on with the run. The letter is sent once, and the model is
+told that nobody knows whether it arrived."""
 
 import asyncio
 import tempfile
+import warnings
 from pathlib import Path
 
 from google.adk.agents import Agent
+from google.adk.apps import App, ResumabilityConfig
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import Runner
 from google.genai.types import Content, FunctionCall, Part
@@ -12,7 +15,10 @@ from google.genai.types import Content, FunctionCall, Part
 import lineal
 from lineal.adapters.google_adk import LinealSessionService
 from lineal.adapters.google_adk_guard import LinealEffectPlugin
+from lineal.adapters.google_adk_runs import say
+from lineal.adapters.google_adk_view import LinealViewPlugin
 
+warnings.simplefilter("ignore")  # ADK tells that its resumability is new
 folder = tempfile.TemporaryDirectory()
 letterbox = []
 
@@ -42,24 +48,26 @@ def mail(to: str) -> str:
     return f"sent to {to}"
 
 
-async def life(text):
+async def life():
     with lineal.connect(Path(folder.name) / "agent.db") as store:
         service = LinealSessionService(store)
+        plugins = [LinealEffectPlugin(service), LinealViewPlugin(service)]
         agent = Agent(name="clerk", model=Model(model="m"), tools=[mail])
-        runner = Runner(app_name="ops", agent=agent, session_service=service, plugins=[LinealEffectPlugin(service)])
-        if await service.get_session(app_name="ops", user_id="ann", session_id="1") is None:
-            await service.create_session(app_name="ops", user_id="ann", session_id="1")
-        message = Content(role="user", parts=[Part(text=text)])
-        async for event in runner.run_async(user_id="ann", session_id="1", new_message=message):
+        app = App(name="ops", root_agent=agent, plugins=plugins, resumability_config=ResumabilityConfig(is_resumable=True))
+        runner = Runner(app=app, session_service=service)
+        async for event in say(runner, "Mail the report to Ann.", user_id="ann", session_id="1", id="order-1"):
             if event.content and event.content.parts[0].text:
                 print("answer:", event.content.parts[0].text)
-        print("ledger:", [(row.tool, row.state) for row in service.lineal("ops", "ann", "1").ledger()])
+        session = service.lineal("ops", "ann", "1")
+        print("ledger:", [(row.tool, row.state) for row in session.ledger()])
+        print("said:  ", [turn.author for turn in session.turns()])
 
 
 try:
-    asyncio.run(life("Mail the report to Ann."))
+    asyncio.run(life())
 except PowerCut:
     print("killed in the tool")
-asyncio.run(life("Please mail the report to Ann."))
+asyncio.run(life())  # the same message, under the same id: the run is gone on with
+asyncio.run(life())  # once more: it was answered, so nothing is asked and nothing is done
 print("in the letterbox:", letterbox)
 folder.cleanup()

@@ -3,42 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("google.adk", reason="the extra `google-adk` is not installed")
+pytest.importorskip("openai", reason="ADK's client of the Responses protocol needs `openai`")
 
-from google.adk.agents import Agent
+from google.adk.agents import Agent, SequentialAgent
+from google.adk.apps import App, ResumabilityConfig
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.integrations.openai import OpenAIResponsesLlm
 from google.adk.runners import Runner
+from google.adk.sessions import Session as AdkSession
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai.types import Content, FunctionCall, Part
 
 import lineal
-from lineal.adapters.google_adk import LinealSessionService, name_of
+from lineal.adapters.google_adk import LinealSessionService
 from lineal.adapters.google_adk_guard import LinealEffectPlugin, LinealSummarizer
-from lineal.errors import UnsafeRollbackError
+from lineal.adapters.google_adk_runs import resume, say
+from lineal.adapters.google_adk_view import LinealViewPlugin
+from lineal.errors import Conflict, PolicyError, UnsafeRollbackError
 from lineal.messages import text_of
+from lineal.session import Session
 from lineal.store import Store
-from lineal.testing.adapters import SMALL, Courier
+from lineal.testing.adapters import SMALL, AdapterTests, Courier
+from lineal.testing.model_server import ModelServer
 
 WHO = {"app_name": "post", "user_id": "ann", "session_id": "s1"}
 BRIEF = "They spoke of parcels, and each was handed over."
 
 
+LOOP = asyncio.Runner()  # one for all: clients of models keep their connections in the loop in which they were made
+
+
 def run(act: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(act)
+    return LOOP.run(act)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -69,7 +77,9 @@ def test_events_come_back_equal_and_in_order(store: Store) -> None:
         again = await LinealSessionService(store).get_session(**WHO)
         assert again is not None and again.events == events == session.events
         assert again.state == session.state == {"k": 1, "n": 2}
-        assert [t.id for t in service.lineal(**WHO).turns()] == [e.id for e in events[:2]]
+        turns = service.lineal(**WHO).turns()
+        assert [t.id for t in turns] == ["i1", *[e.id for e in events[1:]]], "the message that begins an invocation has its id"
+        assert text_of(turns[-1].message) == "[image/png]"
         latest = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=1))
         assert latest is not None and latest.events == events[-1:] and latest.state == again.state
         none = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=0))
@@ -133,6 +143,53 @@ def test_a_writer_that_read_an_older_session_is_told_so(store: Store) -> None:
     run(act())
 
 
+def test_blanks_around_an_id_are_not_part_of_it(store: Store) -> None:
+    async def act() -> None:
+        service = LinealSessionService(store)
+        made = await service.create_session(app_name="post", user_id="ann", session_id=" s1 ")
+        assert made.id == "s1"
+        again = await service.get_session(app_name="post", user_id="ann", session_id="s1\t")
+        assert again is not None and again.id == "s1"
+        with pytest.raises(AlreadyExistsError):
+            await service.create_session(app_name="post", user_id="ann", session_id="  s1")
+        await service.delete_session(app_name="post", user_id="ann", session_id=" s1")
+        assert await service.get_session(**WHO) is None
+
+    run(act())
+
+
+def test_an_event_does_not_bring_back_a_session_that_was_deleted(store: Store) -> None:
+    """R54."""
+
+    async def act() -> None:
+        service = LinealSessionService(store)
+        session = await service.create_session(**WHO)
+        await service.append_event(session, said("one", **{"user:k": 1}))
+        await service.delete_session(**WHO)
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(session, said("two", **{"user:k": 2}))
+        never = AdkSession(app_name="post", user_id="ann", id="never was")
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(never, said("one"))
+        assert (await service.list_sessions(app_name="post")).sessions == []
+        assert await service.get_user_state(app_name="post", user_id="ann") == {"k": 1}
+
+    run(act())
+
+
+def test_a_message_whose_id_stands_for_another_one_is_refused(store: Store) -> None:
+    """R2: also where the log was written by something else than ADK."""
+
+    async def act() -> None:
+        service = LinealSessionService(store)
+        session = await service.create_session(**WHO)
+        service.lineal(**WHO).append({"role": "user", "content": "another"}, id="i1")
+        with pytest.raises(Conflict, match="stands for another message"):
+            await service.append_event(session, said("one"))
+
+    run(act())
+
+
 def test_partial_events_are_not_kept(store: Store) -> None:
     async def act() -> None:
         service = LinealSessionService(store)
@@ -146,58 +203,64 @@ def test_partial_events_are_not_kept(store: Store) -> None:
     run(act())
 
 
+Serve = Callable[[Callable[[list[dict[str, Any]]], dict[str, Any]]], str]
+
+
+@pytest.fixture
+def served() -> Iterator[Serve]:
+    """Puts a model behind the wire; returns its address."""
+    with ExitStack() as stack:
+        yield lambda model: stack.enter_context(ModelServer(model)).url
+
+
 # --- a real runner -----------------------------------------------------------------------------------------------------
 
 
-class Script(BaseLlm):
-    """A model of ADK that says what the courier says."""
-
-    courier: Any = None
-
-    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
-        answer = self.courier([m for content in llm_request.contents for m in as_chat(content)])
-        parts = [Part(text=answer["content"])] if answer["content"] else []
-        for call in answer.get("tool_calls", ()):
-            arguments = {"parcel": call["id"].split("-", 2)[2]}
-            parts.append(Part(function_call=FunctionCall(name="deliver", args=arguments)))
-        yield LlmResponse(content=Content(role="model", parts=parts))
-
-
-def as_chat(content: Content) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for part in content.parts or ():
-        if call := part.function_call:
-            function = {"name": call.name, "arguments": "{}"}
-            found.append({"role": "assistant", "content": "", "tool_calls": [{"id": call.id, "type": "function", "function": function}]})
-        elif back := part.function_response:
-            result = back.response or {}
-            found.append({"role": "tool", "tool_call_id": back.id, "content": str(result.get("result", result.get("error", result)))})
-        elif part.text:
-            found.append({"role": "user" if content.role == "user" else "assistant", "content": part.text})
-    return found
-
-
 class Post:
-    def __init__(self, store: Store, courier: Courier, deliver: Callable[[str], str], policy: Any):
+    """A resumable app with one agent, its memory in a store, its model behind a wire."""
+
+    def __init__(self, store: Store, url: str, deliver: Callable[[str], str], policy: Any):
         self.service = LinealSessionService(store, policy=policy, summarizer=lambda request: BRIEF)
-        agent = Agent(name="post", model=Script(model="m", courier=courier), tools=[deliver])
-        plugin = LinealEffectPlugin(self.service)
-        self.runner = Runner(app_name="post", agent=agent, session_service=self.service, plugins=[plugin])
-        self.session = self.service.lineal(**WHO)
+        model = OpenAIResponsesLlm(model="courier", base_url=url, api_key="none")
+        agent = Agent(name="post", model=model, tools=[deliver])
+        plugins = [LinealEffectPlugin(self.service), LinealViewPlugin(self.service)]
+        app = App(name="post", root_agent=agent, plugins=plugins, resumability_config=ResumabilityConfig(is_resumable=True))
+        self.runner = Runner(app=app, session_service=self.service)
 
-    async def _say(self, text: str) -> None:
-        if await self.service.get_session(**WHO) is None:
-            await self.service.create_session(**WHO)
-        message = Content(role="user", parts=[Part(text=text)])
-        async for _ in self.runner.run_async(user_id="ann", session_id="s1", new_message=message):
-            pass
+    @property
+    def session(self) -> Session:
+        return self.service.lineal(**WHO)
 
-    def say(self, text: str) -> str:
-        run(self._say(text))
-        return text_of(self.session.view().turns[-1].message)
+    def say(self, text: str, id: str = "u0") -> str:
+        return heard(say(self.runner, text, user_id="ann", session_id="s1", id=id))
+
+    def resume(self) -> None:
+        heard(resume(self.runner, user_id="ann", session_id="s1"))
 
 
-def test_a_run_of_a_real_runner_stands_in_the_log(store: Store) -> None:
+def heard(events: AsyncGenerator[Event, None]) -> str:
+    """The last words of a run."""
+
+    async def all() -> str:
+        found = [part.text async for event in events if event.content for part in event.content.parts or () if part.text]
+        return found[-1] if found else ""
+
+    return str(run(all()))
+
+
+class TestGoogleAdkAgent(AdapterTests):
+    @pytest.fixture(autouse=True)
+    def server(self) -> Iterator[None]:
+        with ModelServer(lambda messages: self.model(messages)) as server:
+            self.url = server.url
+            yield
+
+    def agent(self, store: Store, courier: Courier, deliver: Callable[[str], str]) -> Post:
+        self.model = courier
+        return Post(store, self.url, deliver, self.policy)
+
+
+def test_a_run_of_a_real_runner_stands_in_the_log(store: Store, served: Serve) -> None:
     """R1, R47: what is said in order, each call with its result, and the ledger."""
     arrived: list[str] = []
 
@@ -206,64 +269,105 @@ def test_a_run_of_a_real_runner_stands_in_the_log(store: Store) -> None:
         arrived.append(parcel)
         return f"{parcel} was handed over"
 
-    post = Post(store, Courier(), deliver, SMALL)
+    post = Post(store, served(Courier()), deliver, SMALL)
     assert "books was handed over" in post.say("deliver books.")
     assert [t.author for t in post.session.turns()] == ["user", "assistant", "tool", "assistant"]
     assert arrived == ["books"] and [(row.tool, row.state) for row in post.session.ledger()] == [("deliver", "done")]
     assert post.session.verify().clean and not post.session.status().open_calls
 
 
-def test_a_tool_that_raises_is_unknown(store: Store) -> None:
+def test_a_tool_that_raises_is_unknown(store: Store, served: Serve) -> None:
     """R47."""
 
     def deliver(parcel: str) -> str:
         """Deliver a parcel."""
         raise TimeoutError("no answer")
 
-    post = Post(store, Courier(), deliver, SMALL)
+    post = Post(store, served(Courier()), deliver, SMALL)
     with pytest.raises(TimeoutError):
         post.say("deliver books.")
     assert [row.state for row in post.session.ledger()] == ["unknown"]
 
 
-LIFE = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-import test_google_adk as tests
-import lineal
-
-place, parcels, dies = sys.argv[1:]
-
-def deliver(parcel: str) -> str:
-    '''Deliver a parcel.'''
-    if dies == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    with open(parcels, "a") as arrived:
-        arrived.write(parcel + "\\n")
-        arrived.flush()
-        os.fsync(arrived.fileno())
-    if dies == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return parcel + " was handed over"
-
-tests.Post(lineal.connect(place), tests.Courier(), deliver, tests.SMALL).say("deliver books.")
-"""
+# --- runs that are said again ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dies", ["before", "after"])
-def test_killed_in_the_tool_it_is_not_sent_again(tmp_path: Path, dies: str) -> None:
-    """R30, R47: all that was said before the kill is there; the call's outcome is unknown, and an equal one is not made in silence."""
-    parcels = tmp_path / "parcels"
-    program = LIFE.format(tests=str(Path(__file__).parent))
-    command = [sys.executable, "-c", program, str(tmp_path / "post.db"), str(parcels), dies]
-    assert subprocess.run(command, env={**os.environ}, timeout=120).returncode == -signal.SIGKILL
-    with lineal.connect(tmp_path / "post.db") as store:
-        session = store.session(name_of("post", "ann", "s1"))
-        assert [t.author for t in session.turns()] == ["user", "assistant"] and session.verify().clean
-        assert [row.state for row in session.ledger()] == ["unknown"]
-    assert subprocess.run([*command[:-1], ""], env={**os.environ}, timeout=120).returncode == 0
-    arrived = parcels.read_text().splitlines() if parcels.exists() else []
-    assert arrived == (["books"] if dies == "after" else [])
+def put(post: Post, *events: Event) -> None:
+    """What an earlier process left of a session."""
+
+    async def act() -> None:
+        session = await post.service.create_session(**WHO)
+        for event in events:
+            await post.service.append_event(session, event)
+
+    run(act())
+
+
+def by_model(*parts: Part, **more: Any) -> Event:
+    return Event(author="post", invocation_id="u0", content=Content(role="model", parts=list(parts)) if parts else None, **more)
+
+
+def calling() -> Event:
+    return by_model(Part(function_call=FunctionCall(id="c1", name="deliver", args={"parcel": "books"})))
+
+
+def hand_over(parcel: str) -> str:
+    """Deliver a parcel."""
+    return f"{parcel} was handed over"
+
+
+hand_over.__name__ = "deliver"
+
+
+def test_another_message_under_a_taken_id_is_refused(store: Store, served: Serve) -> None:
+    """R2."""
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    post.say("Good morning.")
+    with pytest.raises(Conflict, match="stands for another message"):
+        post.say("Good evening.")
+    assert len(post.session.turns()) == 2
+
+
+def test_an_answer_that_was_an_error_is_asked_for_again(store: Store, served: Serve) -> None:
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    put(post, said("Good morning.", invocation="u0"), by_model(error_code="503", error_message="busy"))
+    assert post.say("Good morning.") == post.say("Good morning.") == "Done: Good morning."
+    assert [t.author for t in post.session.turns()] == ["user", "assistant"]
+
+
+def test_an_app_that_is_not_resumable_does_not_go_on_in_a_call(store: Store, served: Serve) -> None:
+    """R47: ADK would ask the model anew, and a call nobody settled would be made by another name."""
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    put(post, said("deliver books.", invocation="u0"), calling())
+    post.runner.resumability_config = None
+    with pytest.raises(PolicyError, match="not resumable"):
+        post.resume()
+    assert not post.session.ledger()
+    post.runner.resumability_config = ResumabilityConfig(is_resumable=True)
+    post.resume()
+    assert [(row.tool, row.state) for row in post.session.ledger()] == [("deliver", "done")]
+    assert [t.author for t in post.session.turns()] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_what_was_rewound_is_not_gone_on_with(store: Store, served: Serve) -> None:
+    """A rewind ends the invocation, and its id: ADK would meet the calls of then in it."""
+    post = Post(store, served(Courier()), hand_over, SMALL)
+    back = Event(author="user", invocation_id="back", actions=EventActions(rewind_before_invocation_id="u0"))
+    put(post, said("Good day.", "post", "first"), said("deliver books.", invocation="u0"), calling(), back)
+    post.resume()
+    assert [t.id for t in post.session.turns()] == [post.session.turns()[0].id] and not post.session.ledger()
+    with pytest.raises(Conflict, match="was rewound"):
+        post.say("deliver books.")
+    assert post.say("Good evening.", "u1") == "Done: Good evening."
+    assert [text_of(t.message) for t in post.session.turns()] == ["Good day.", "Good evening.", "Done: Good evening."]
+
+
+def test_invocations_that_adk_names_itself_cannot_be_said_again(store: Store) -> None:
+    runner = Runner(
+        app=App(name="post", root_agent=SequentialAgent(name="row", sub_agents=[])), session_service=LinealSessionService(store)
+    )
+    with pytest.raises(PolicyError, match="whose invocations ADK names itself"):
+        heard(say(runner, "Good morning.", user_id="ann", session_id="s1", id="u0"))
 
 
 # --- compaction and rewind ---------------------------------------------------------------------------------------------

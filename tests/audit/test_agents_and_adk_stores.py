@@ -7,7 +7,7 @@ import json
 import pickle
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +19,7 @@ from google.adk.events import Event, EventActions
 from google.adk.events._rewind_events import _apply_rewinds
 from google.adk.events.event_actions import EventCompaction
 from google.adk.flows.llm_flows.contents import _process_compaction_events
+from google.adk.sessions.database_session_service import DatabaseSessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
@@ -178,37 +179,69 @@ def response(id: str, **given: Any) -> Any:
     return types.Part(function_response=types.FunctionResponse(id=id, name="send_mail", response=given or {"result": "sent"}))
 
 
-def stored(path: Path, events: list[Event]) -> Path:
+SERVICES = ["SqliteSessionService", "DatabaseSessionService"]
+
+
+def stored(path: Path, events: list[Event], service: str = SERVICES[0]) -> Path:
+    """A store that this service of ADK wrote."""
+
     async def write() -> None:
-        service = SqliteSessionService(str(path))
-        made = await service.create_session(app_name="desk", user_id="u", session_id="s1")
-        for one in events:
-            await service.append_event(made, one)
+        async with AsyncExitStack() as stack:
+            held: Any = SqliteSessionService(str(path))
+            if service == SERVICES[1]:
+                held = await stack.enter_async_context(DatabaseSessionService(f"sqlite+aiosqlite:///{path}"))
+            made = await held.create_session(app_name="desk", user_id="u", session_id="s1")
+            for one in events:
+                await held.append_event(made, one)
 
     asyncio.run(write())
     return path
 
 
-def test_a_compaction_in_adk_takes_what_lies_in_its_time_and_what_it_lost_is_named(tmp_path: Path) -> None:
-    path = stored(
-        tmp_path / "adk.db",
-        [
-            event("user", 1, text("Never touch the staging bucket. Ticket OPS-12.")),
-            event("desk", 2, call("c1")),
-            event("desk", 3, response("c1")),
-            event("desk", 4, text("Done.")),
-            event("user", 5, compaction=summary(1, 3, "Ticket OPS-12, a mail.")),
-            event("user", 6, text("Send it."), invocation="i2"),
-            event("desk", 7, call("c2"), invocation="i2"),
-            event("desk", 8, response("c2"), invocation="i2"),
-        ],
-    )
+def twice_mailed() -> list[Event]:
+    return [
+        event("user", 1, text("Never touch the staging bucket. Ticket OPS-12.")),
+        event("desk", 2, call("c1")),
+        event("desk", 3, response("c1")),
+        event("desk", 4, text("Done.")),
+        event("user", 5, compaction=summary(1, 3, "Ticket OPS-12, a mail.")),
+        event("user", 6, text("Send it."), invocation="i2"),
+        event("desk", 7, call("c2"), invocation="i2"),
+        event("desk", 8, response("c2"), invocation="i2"),
+    ]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_compaction_in_adk_takes_what_lies_in_its_time_and_what_it_lost_is_named(tmp_path: Path, service: str) -> None:
+    path = stored(tmp_path / "adk.db", twice_mailed(), service)
     done = audit(path)
     assert (done.format, done.place, detect(path)) == ("google_adk", "event", "google_adk")
     (account,) = done.compactions
     assert (account.line, account.covered, account.kept, account.seen) == (5, 3, 1, 1.0)
     assert [v.value for v in account.lost] == ["Never touch the staging bucket."]
     assert {f.kind for f in done.findings} == {"effect_repeated_blind", "lost_constraint"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_damaged_copy_of_a_store_of_adk_is_never_read_as_a_whole_one(tmp_path: Path, service: str) -> None:
+    """R5: the compaction overwritten, a page of the events gone, the file cut. What can be read still is."""
+    whole = stored(tmp_path / "adk.db", twice_mailed(), service).read_bytes()
+    with closing(sqlite3.connect(tmp_path / "adk.db")) as store:
+        (size,) = store.execute("PRAGMA page_size").fetchone()
+        (root,) = store.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events'").fetchone()
+    start, at = (root - 1) * size, whole.index(b"Ticket OPS-12, a mail.")
+    copies = {
+        "garbage": (whole[: at - 60] + b"\xff" * 70 + whole[at + 10 :], 7, "Event 5: torn event"),
+        "no page": (whole[:start] + bytes(size) + whole[start + size :], 0, "rows 1 and on of the table events cannot be read"),
+        "cut": (whole[: start + size // 2], None, f"the file is cut at byte {start + size // 2:,}"),
+    }
+    for name, (data, records, words) in copies.items():
+        copy = tmp_path / f"{name}.db"
+        copy.write_bytes(data)
+        done = audit(copy)
+        damage = [f.text for f in done.findings if f.kind in ("damaged", "torn_tail")]
+        assert any(words in text for text in damage), (name, damage)
+        assert (records is None or done.records == records) and not done.compactions, name
 
 
 def test_an_open_call_that_a_compaction_took_and_its_late_result(tmp_path: Path) -> None:
@@ -272,7 +305,7 @@ def test_going_back_over_a_mail_is_named_though_a_summary_had_taken_it(tmp_path:
     assert done.compactions[1].kept == 1, "the summary went too, so the first event is back"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(16))
 def test_the_view_behind_every_event_is_adks_own(tmp_path: Path, seed: int) -> None:
     """Random sessions with summaries over any ranges, and rewinds: ADK's functions say what stays, the reader says the same."""
     rng = Random(seed)
@@ -288,7 +321,7 @@ def test_the_view_behind_every_event_is_adks_own(tmp_path: Path, seed: int) -> N
             events.append(event("user", n, text(f"word {n}"), invocation=f"i{n // 3}"))
     shown: list[str] = []
     words: dict[str, str] = {}
-    for item in read(stored(tmp_path / "adk.db", events)):
+    for item in read(stored(tmp_path / "adk.db", events, SERVICES[seed % 4 == 3])):
         if isinstance(item, Record):
             shown.append(str(item.id))
             words[str(item.id)] = item.message["content"][0]["text"]

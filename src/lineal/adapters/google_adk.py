@@ -3,7 +3,8 @@
 | ADK | lineal |
 |---|---|
 | a session | a session named `adk:APP/USER/ID`, each part quoted |
-| an event | a record (group `events`, its id the key) with the state behind it; what it says are turns, in the same transaction |
+| an event | a record (group `events`) with the state behind it; what it says are turns, in the same transaction |
+| the user's message that begins an invocation | a turn with the id of the invocation: whoever chooses that id has named the message (R2) |
 | state `app:`, `user:` | the newest record (group `state`) of a log of its own: `adk-state:APP`, `adk-state:APP/USER` |
 | a rewind | a rollback of the session to before that invocation, through the gates of records 000 and 003 |
 
@@ -16,31 +17,33 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.sessions import BaseSessionService
 from google.adk.sessions import Session as AdkSession
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.state import State
 
+from lineal.adapters.google_adk_events import EVENTS, SPACE, named, said
 from lineal.errors import CompactionLineageError, Conflict
 from lineal.session import Session
-from lineal.session.outcomes import Kept, Record, Said
+from lineal.session.outcomes import Kept, Record
 from lineal.store import Store
 
-SPACE, EVENTS, STATE = "google-adk", "events", "state"
+STATE = "state"
 KEPT_STATES = 2  # newest states of an app or a user; the older ones are released
 SCOPES = {"app": State.APP_PREFIX, "user": State.USER_PREFIX, "temp": State.TEMP_PREFIX}
 
 
 def name_of(app: str, user: str, id: str) -> str:
-    """The session in which an ADK session stands."""
-    return "adk:" + "/".join(quote(part, safe="") for part in (app, user, id))
+    """The session in which an ADK session stands. Blanks around the id are not part of it, as in ADK's own services."""
+    return "adk:" + "/".join(quote(part, safe="") for part in (app, user, id.strip()))
 
 
 class LinealSessionService(BaseSessionService):
@@ -72,7 +75,7 @@ class LinealSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> AdkSession | None:
         """The session with its events, or None. Raises `Corrupt` where an event is missing."""
-        return await asyncio.to_thread(self._get, app_name, user_id, session_id, config or GetSessionConfig())
+        return await asyncio.to_thread(self._get, app_name, user_id, session_id.strip(), config or GetSessionConfig())
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Sessions without events, the one that was used last at the end."""
@@ -86,8 +89,9 @@ class LinealSessionService(BaseSessionService):
         return await asyncio.to_thread(self._shared, app_name, user_id)
 
     async def append_event(self, session: AdkSession, event: Event) -> Event:
-        """Keep an event: durable on return. Raises `StaleSessionError` where another writer was faster, `UnsafeRollbackError` or
-        `CompactionLineageError` for a rewind that is not safe."""
+        """Keep an event: durable on return. Raises `StaleSessionError` where another writer was faster, `SessionNotFoundError`
+        for a session that was deleted or never created, `UnsafeRollbackError` or `CompactionLineageError` for a rewind that is
+        not safe."""
         if event.partial:
             return event
         self._apply_temp_state(session, event)
@@ -145,7 +149,9 @@ class LinealSessionService(BaseSessionService):
 
     def _append(self, session: AdkSession, event: Event) -> int:
         found, own = self.lineal(session.app_name, session.user_id, session.id), _scoped(event.actions.state_delta)
-        (newest,) = found.kept(SPACE, EVENTS, limit=1) or [Kept(0, EVENTS, "", None, ())]
+        newest = next(iter(found.kept(SPACE, EVENTS, limit=1)), None)
+        if newest is None:
+            raise SessionNotFoundError(f"Session {session.id} not found.")
         after = int(session._storage_update_marker or newest.seq)
         if after != newest.seq:
             raise StaleSessionError(f"session {session.id!r} was read at seq {after} and stands at seq {newest.seq}: get it again")
@@ -155,8 +161,11 @@ class LinealSessionService(BaseSessionService):
         state = {**(newest.data["state"] if newest.data else {}), **own["session"]}
         data = {"event": json.loads(event.model_dump_json(exclude_none=True)), "state": state, "time": event.timestamp}
         try:
-            (seq,) = found.keep(SPACE, EVENTS, [Record(data, key=event.id, says=[*_said(event)])], after=after)
+            name = named(found, event)
+            (seq,) = found.keep(SPACE, EVENTS, [Record(data, key=name, says=[*said(event, name)])], after=after)
         except Conflict as lost:
+            if [one.seq for one in found.kept(SPACE, EVENTS, limit=1)] == [after]:
+                raise  # nobody was faster: its id stands for another message
             raise StaleSessionError(f"session {session.id!r}: {lost}") from lost
         return seq
 
@@ -200,21 +209,3 @@ def _scoped(delta: dict[str, Any]) -> dict[str, dict[str, Any]]:
         scope = next((scope for scope, prefix in SCOPES.items() if key.startswith(prefix)), "session")
         found[scope][key.removeprefix(SCOPES.get(scope, ""))] = value
     return found
-
-
-def _said(event: Event) -> Iterator[Said]:
-    """What the event says, as turns of the chat dialect. Parts that nobody says (thoughts, files by reference) are in the record."""
-    parts = event.content.parts or [] if event.content else []
-    text = "".join(p.text for p in parts if p.text and not p.thought)
-    calls = [p.function_call for p in parts if p.function_call]
-    if event.author == "user" and text:
-        yield Said(event.id, {"role": "user", "content": text})
-    elif text or calls:
-        made = [
-            {"id": c.id or f"{event.id}.{n}", "type": "function", "function": {"name": c.name or "", "arguments": json.dumps(c.args or {})}}
-            for n, c in enumerate(calls)
-        ]
-        yield Said(event.id, {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})})
-    for n, back in enumerate(p.function_response for p in parts if p.function_response):
-        content = json.dumps(back.response if back.response is not None else {}, default=str)
-        yield Said(f"{event.id}:{n}", {"role": "tool", "tool_call_id": back.id or f"{event.id}.{n}", "content": content})
