@@ -1,0 +1,316 @@
+"""Pack: salts and bodies of old rows move into compressed segments of the same log. Nothing that is seen changes.
+
+| step | rows | a crash here means |
+|---|---|---|
+| choose the rows, check each against its digest | raw | nothing happened |
+| keep a fresh materialised state | raw | nothing happened |
+| append `PackBegun` (runs, digest before) | raw | the raw rows are the truth; the next call aborts it |
+| append a segment, read it back, check each body in it | raw and packed | the same: segments are leftovers, and are emptied first |
+| append `PackCommitted` (segments, digest after) | raw and packed | the segments are the truth; dropping goes on |
+| read the segments again, drop raw content and replaced segments | partly raw | the same; dropping is idempotent |
+| append `PackFinished`, keep a state behind it | packed | done |
+
+An abort empties the segments and then says so in `PackAborted`; while the pack is open no one takes them for more. A prune or a
+purge does not wait for a pack: it aborts one that is not committed, and the packer begins again. Small segments of a block that
+is packed again are joined with what is new.
+
+Never packed: what is shown verbatim, checkpoints, segments, and what declares that rows or contents are gone. So opening, appending and
+going back to a checkpoint's state read no segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from lineal import codec, ranges
+from lineal.engines import Row
+from lineal.entries import Entry, Lease, PackAborted, PackBegun, PackCommitted, PackFinished, Piece, PurgeBegun, Range, Segment
+from lineal.errors import Corrupt, Refused, Unavailable, Verdict
+from lineal.holder import alive, describe, give_up, lease
+from lineal.lineage import Lineage
+from lineal.session import segments
+from lineal.session.outcomes import Packed
+from lineal.session.segments import HEAD, PLAIN_MAX, Place, members
+
+if TYPE_CHECKING:
+    from lineal.session import Session
+
+Progress = Callable[[int, int], None]  # rows packed, rows in all
+DECLARING = ("prune_begun", "purge_begun", "forked", "pack_begun", "pack_committed", "pack_aborted", "pack_finished")
+NEVER = (*DECLARING, "segment", "checkpoint", codec.PRUNED)
+SMALL = 64 << 10  # bytes of a segment that is joined with what is packed next in its block
+LEASE_SECONDS = 3_600.0  # for a packer on another machine; one on this machine is asked whether it lives
+TRIES = 5  # how often a pack begins again because a prune or a purge came between
+
+
+class _Overtaken(Exception):
+    """The pack is not open any more: a prune or a purge aborted it."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """`chunks`: the seqs of each segment to be. `runs`: rows that lose their own copy. `damaged`: rows left as they are."""
+
+    chunks: tuple[tuple[int, ...], ...] = ()
+    runs: tuple[Range, ...] = ()
+    entries: int = 0
+    bytes: int = 0
+    digest: str = ""
+    replaces: tuple[Place, ...] = ()
+    damaged: tuple[int, ...] = ()
+
+
+def pack(session: Session, before: int | None, dry_run: bool, progress: Progress | None = None) -> Packed:
+    """Pack what may be packed of the rows below `before` (default: of what the view shows no more). See `Session.pack`."""
+    segments.refuse_unless_possible()
+    if dry_run:
+        lineage = session.log.catch_up()
+        plan = _plan(session, lineage, before)
+        sizes = [len(codec.encode(_segment(session, lineage.head + 1, plan, chunk))) for chunk in plan.chunks]
+        return _receipt(plan, (), sum(sizes), dry_run)
+    for _ in range(TRIES):
+        plan, seq, held = _begin(session, before)
+        if not seq:
+            return _receipt(plan, (), 0, dry_run)
+        try:
+            written = _write(session, seq, plan, progress)
+            finish(session, session.log.catch_up().packing)
+            return _receipt(plan, [row.seq for row in written], sum(row.size for row in written), dry_run)
+        except _Overtaken:
+            continue
+        finally:
+            give_up(held)
+    message = f"prunes or purges came between {TRIES} times."
+    raise Refused(Verdict("pack", "overtaken", message=message, remedy="call pack() again when they have ended"))
+
+
+def _receipt(plan: _Plan, written: Sequence[int], size: int, dry_run: bool) -> Packed:
+    replaced = sum(place.bytes for place in plan.replaces)
+    return Packed(plan.runs, plan.entries, plan.bytes + replaced, size, len(plan.chunks), tuple(written), plan.damaged, dry_run)
+
+
+# --- what may go ---------------------------------------------------------------------------------------------------------
+
+
+def _plan(session: Session, lineage: Lineage, before: int | None) -> _Plan:
+    """Rows with content below the bound, but for those that are shown or declare something; cut into segments block by block."""
+    until = min(lineage.head, (before - 1) if before else lineage.covered_through)
+    shown = {t.seq for t in lineage.turns}
+    sizes: dict[int, int] = {}
+    inner: dict[int, bytes] = {}
+    packed: set[int] = set()
+    damaged: list[int] = []
+    for row in session.engine.scan(session.name, 0, until):
+        if row.kind in NEVER or row.seq in shown:
+            continue
+        if row.erased:
+            packed.add(row.seq)
+        elif codec.digest(row.salt, row.body) != row.inner:
+            damaged.append(row.seq)  # it stays, and does not stand in the way of the rest (R56)
+        elif len(row.salt) == codec.SALT_BYTES:
+            sizes[row.seq] = row.size
+        inner[row.seq] = row.inner
+    joined = _small(session, {seq >> codec.BLOCK_BITS for seq in sizes}, until)
+    moved = {seq for place in joined for seq in members(place.segment.runs) if seq in packed} - session.log.erased().keys()
+    raw = ranges.union((seq, seq) for seq in sizes)
+    every = sizes | {row.seq: row.size for row in _rows_at(session, moved)}
+    digest = _digest((seq, inner[seq]) for seq in sorted(every))
+    content = sum(sizes.values()) + codec.SALT_BYTES * len(sizes)
+    return _Plan(tuple(_chunks(every)), raw, len(sizes), content, digest, tuple(joined), tuple(damaged))
+
+
+def _small(session: Session, blocks: set[int], until: int) -> list[Place]:
+    """Segments that are joined with what is new in their blocks."""
+    standing = segments.all_standing(session.engine, session.name) if blocks else ()
+    return [
+        p for p in standing if p.bytes < SMALL and p.segment.runs[0][0] >> codec.BLOCK_BITS in blocks and p.segment.runs[-1][1] <= until
+    ]
+
+
+def _chunks(sizes: dict[int, int]) -> Iterator[tuple[int, ...]]:
+    """The seqs of each segment: of one block, and of no more than `PLAIN_MAX` bytes unless one row alone has more."""
+    chunk: list[int] = []
+    filled = 0
+    for seq in sorted(sizes):
+        if chunk and (chunk[0] >> codec.BLOCK_BITS != seq >> codec.BLOCK_BITS or filled + sizes[seq] > PLAIN_MAX):
+            yield tuple(chunk)
+            chunk, filled = [], 0
+        chunk.append(seq)
+        filled += sizes[seq]
+    if chunk:
+        yield tuple(chunk)
+
+
+def _digest(pairs: Iterable[tuple[int, bytes]]) -> str:
+    """Over seqs and inner digests, in order of seq (hex)."""
+    return codec.digest(*(seq.to_bytes(8, "big") + inner for seq, inner in pairs)).hex()
+
+
+def _begin(session: Session, before: int | None) -> tuple[_Plan, int, Lease]:
+    """(what will be packed, the seq of `PackBegun` or 0 if there is nothing, its lease). Raises `Refused` while another packs."""
+    plan, held = _Plan(), lease(session.holder, LEASE_SECONDS, session.clock)
+    waiting = True
+    while waiting:
+        session.finish_removal()
+        lineage = session.log.catch_up()
+        if lineage.packing:
+            raise _in_flight(session, lineage.packing)
+
+        def decide(now: Lineage) -> Sequence[Entry]:
+            nonlocal plan, waiting
+            waiting = bool(now.packing or now.pruning or now.purging)
+            plan = _Plan() if waiting else _plan(session, now, before)
+            if not plan.runs:
+                return []
+            session.log.keep_state(read_back=True)  # so that opening folds nothing of what is packed
+            return [PackBegun(runs=plan.runs, entries=plan.entries, bytes=plan.bytes, pre_digest=plan.digest, lease=held)]
+
+        rows = session.log.write(decide)[1]
+    return plan, rows[0].seq if rows else 0, held
+
+
+def _in_flight(session: Session, seq: int) -> Refused:
+    entry = next(session.log.entries(seq - 1, seq))[1]
+    who = describe(entry.lease, session.clock) if isinstance(entry, PackBegun) else "somebody"
+    message = f"a pack of session {session.name!r} is in flight since seq {seq} ({who})."
+    return Refused(Verdict("pack", "in_flight", message=message, remedy="let it end; if its process has died, call pack() again"))
+
+
+# --- writing -------------------------------------------------------------------------------------------------------------
+
+
+def _write(session: Session, begun: int, plan: _Plan, progress: Progress | None) -> list[Row]:
+    """Every segment, read back, and the manifest of them. Raises `_Overtaken`."""
+    written: list[Row] = []
+    read: list[tuple[int, bytes]] = []
+    for chunk in plan.chunks:
+        written += session.log.write(_while_open(begun, _segment(session, begun, plan, chunk)))[1]
+        read += _read_back(session, written[-1].seq, chunk)
+        if progress:
+            progress(len(read), sum(map(len, plan.chunks)))
+    pieces = tuple(Piece(row.seq, ranges.union((s, s) for s in chunk)) for row, chunk in zip(written, plan.chunks, strict=True))
+    committed = PackCommitted(begun=begun, segments=pieces, post_digest=_digest(read), replaced=tuple(place.seq for place in plan.replaces))
+    if committed.post_digest != plan.digest:
+        raise Corrupt(session.name, begun, plan.digest[:16], committed.post_digest[:16], "segments read back differently")
+    session.log.write(_while_open(begun, committed))
+    return written
+
+
+def _while_open(begun: int, entry: Entry) -> Callable[[Lineage], Sequence[Entry]]:
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        if lineage.packing != begun:
+            raise _Overtaken
+        return [entry]
+
+    return decide
+
+
+def _segment(session: Session, begun: int, plan: _Plan, chunk: Sequence[int]) -> Segment:
+    """The segment of these rows, their content checked once more."""
+    rows = [session.log.restored(row) for row in _rows_at(session, chunk)]
+    for row in rows:
+        codec.refuse_unless_sound(row, session.name)
+    if len(rows) != len(chunk):
+        raise _Overtaken  # a prune took them since
+    frame, size = segments.pack(rows)
+    block = chunk[0] >> codec.BLOCK_BITS
+    replaces = tuple(p.seq for p in plan.replaces if p.segment.runs[0][0] >> codec.BLOCK_BITS == block)
+    return Segment(begun=begun, runs=ranges.union((s, s) for s in chunk), size=size, replaces=replaces, packed=frame)
+
+
+def _read_back(session: Session, seq: int, wanted: Iterable[int]) -> list[tuple[int, bytes]]:
+    """Seqs and inner digests of what the segment at `seq` gives for these rows. Raises `Corrupt` where it is not what the rows say."""
+    place = next(segments.standing(session.engine, session.name, [seq]), None)
+    if place is None:
+        raise Corrupt(session.name, seq, "the segment that was written", "nothing", "segment read back differently")
+    rows = {row.seq: row for row in _rows_at(session, wanted)}
+    most = max((row.size for row in rows.values()), default=0) + HEAD if len(rows) == 1 else segments.MOST
+    content = segments.unpack(place.segment, session.name, seq, most)
+    found = [(member, codec.digest(*content[member])) for member in rows if member in content]
+    for member, inner in found:
+        if inner != rows[member].inner:
+            raise Corrupt(session.name, seq, f"entry {member} as it was written", inner.hex()[:16], "segment read back differently")
+    return found
+
+
+def _rows_at(session: Session, seqs: Iterable[int]) -> Iterator[Row]:
+    """The rows at these seqs, one scan for each run of them."""
+    for first, last in ranges.union((seq, seq) for seq in seqs):
+        yield from session.engine.scan(session.name, first - 1, last)
+
+
+# --- going on after a crash ----------------------------------------------------------------------------------------------
+
+
+def finish(session: Session, at: int, wait: bool = False) -> int:
+    """Go on with the pack that stands at `at`: abort it where it was not committed, else drop what it replaced.
+
+    `wait`: one whose packer is alive is left alone. Returns the seq at which it was closed, 0 if it was not.
+    """
+    entry = next(session.log.entries(at - 1, at))[1]
+    if isinstance(entry, PackCommitted):
+        return _drop(session, entry)
+    if wait and isinstance(entry, PackBegun) and alive(entry.lease, session.clock, expires=False):
+        return 0
+    return _abort(session, at)
+
+
+def _abort(session: Session, begun: int) -> int:
+    """Empty the segments that were written, then say so. Asked again when its packer wrote one more meanwhile."""
+
+    def decide(lineage: Lineage) -> Sequence[Entry]:
+        if lineage.packing != begun:
+            return []
+        written = [(row.seq, row.erased) for row in session.engine.scan(session.name, begun, None, ("segment",))]
+        _empty(session, [seq for seq, erased in written if not erased])
+        return [PackAborted(begun=begun, leftovers=tuple(seq for seq, _ in written))]
+
+    return session.log.write(decide)[0].head
+
+
+def _drop(session: Session, committed: PackCommitted) -> int:
+    """Drop the rows' own copies, once the segments were read again: what an engine acknowledged it must still have."""
+    begun = cast(PackBegun, next(session.log.entries(committed.begun - 1, committed.begun))[1])
+    for piece in committed.segments:
+        _read_back(session, piece.seq, members(piece.runs))
+    _empty(session, [*members(begun.runs), *committed.replaced])
+    head = session.log.write(lambda now: [PackFinished(begun=committed.begun)] if now.packing else [])[0].head
+    session.log.keep_state()  # so that the next opening does not read the segments
+    return head
+
+
+def _empty(session: Session, seqs: Sequence[int]) -> None:
+    """Drop the content of these rows and see that it is gone. Raises `Unavailable` where it stays."""
+    if not seqs:
+        return
+    session.engine.delete(session.name, seqs, content_only=True)
+    left = [row.seq for row in _rows_at(session, seqs) if not row.erased]
+    if left:
+        asked = f"content of {len(left)} packed rows in session {session.name!r}"
+        raise Unavailable(
+            asked, f"it stands there still (first at seq {left[0]})", "call recover(): it goes on; if it stays, the engine does not"
+        )
+
+
+# --- for a purge ---------------------------------------------------------------------------------------------------------
+
+
+def repack(session: Session, at: int, begun: PurgeBegun) -> None:
+    """What the segments that a purge (begun at `at`) takes have beside the purged content is written into new ones. Idempotent."""
+    going = {int(seq) for seq in begun.stand_ins}
+    done = {old for p in segments.all_standing(session.engine, session.name, at) if p.segment.begun == at for old in p.segment.replaces}
+    for place in segments.standing(session.engine, session.name, [seq for seq in begun.segments if seq not in done]):
+        there = {row.seq for row in _rows_at(session, members(place.segment.runs))}
+        rest = [seq for seq in members(place.segment.runs) if seq in there and seq not in going and seq not in session.log.erased()]
+        if not rest:
+            continue
+        rows = [session.log.restored(row) for row in _rows_at(session, rest)]
+        for row in rows:
+            codec.refuse_unless_sound(row, session.name)
+        frame, size = segments.pack(rows)
+        fresh = Segment(begun=at, runs=ranges.union((s, s) for s in rest), size=size, replaces=(place.seq,), packed=frame)
+        written = session.log.write(lambda now, fresh=fresh: [fresh] if now.purging == at else [])[1]  # type: ignore[misc]
+        if written:
+            _read_back(session, written[0].seq, rest)
