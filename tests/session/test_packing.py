@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from lineal.engines.memory import MemoryEngine
-from lineal.errors import Corrupt, LinealError, Refused, Unavailable
+from lineal.errors import Unavailable
 from lineal.policy import Policy
 from lineal.rules.integrity import CompactionVerdict
 from lineal.session import Session, segments
@@ -54,7 +55,7 @@ def raw(session: Session) -> list[int]:
 
 
 def rows_of(session: Session, kind: str) -> list[Any]:
-    return [row for row in session.engine.scan(session.name, 0, None, (kind,))]
+    return list(session.engine.scan(session.name, 0, None, (kind,)))
 
 
 def test_a_pack_changes_nothing_that_is_seen(house: Any, session: Session, fill: Any, brief: Any) -> None:
@@ -185,3 +186,46 @@ def test_a_segment_keeps_within_its_block_and_its_size(session: Session, fill: A
     for piece in pieces:
         assert {piece.runs[0][0] >> 10} == {piece.runs[-1][1] >> 10}
     assert session.turns() == before and session.verify().clean
+
+
+# --- crashes ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_pack_that_is_cut_off_anywhere_goes_on(fill: Any, brief: Any, when: Any) -> None:
+    """R54, R61: at each storage call: declared, in progress, nothing that is seen changes, closed by the next call."""
+
+    def made() -> tuple[FaultyEngine, Session]:
+        engine = FaultyEngine(MemoryEngine())
+        session = Store(engine).session("agent", POLICY, brief)
+        grown(session, fill, brief)
+        session.pack(before=10)
+        return engine, session
+
+    engine, session = made()
+    first = len(engine.calls)
+    session.pack()
+    calls = len(engine.calls) - first
+    assert calls > 20
+    for k in range(1, calls + 1):
+        engine, session = made()
+        engine.fail_at(len(engine.calls) + k, when=when)
+        before = seen_of(engine, brief)
+        with suppress(Unavailable):  # a read that is not read to its end hears of no fault behind it
+            session.pack()
+        engine.heal()
+        again = Store(engine).session("agent", POLICY, brief)
+        assert all(r.verdict.name in SOUND for r in again.verify()), k
+        assert seen(again) == before, k
+        begun = again.log.lineage.packing
+        assert not begun or again.verify()[0].verdict is CompactionVerdict.COMPACTION_IN_PROGRESS
+        again.recover()
+        again.finish_removal()
+        assert again.verify().clean and again.log.lineage.packing == 0, k
+        again.pack()
+        assert again.verify().clean and seen(again) == before and again.pack().entries == 0, k
+
+
+def seen_of(engine: FaultyEngine, brief: Any) -> dict[str, Any]:
+    """As it is seen by somebody else, without a call that counts."""
+    return seen(Store(engine.engine).session("agent", POLICY, brief))

@@ -71,10 +71,11 @@ def pack(session: Session, before: int | None, dry_run: bool, progress: Progress
         sizes = [len(codec.encode(_segment(session, lineage.head + 1, plan, chunk))) for chunk in plan.chunks]
         return _receipt(plan, (), sum(sizes), dry_run)
     for _ in range(TRIES):
-        plan, seq, held = _begin(session, before)
-        if not seq:
-            return _receipt(plan, (), 0, dry_run)
+        held = lease(session.holder, LEASE_SECONDS, session.clock)
         try:
+            plan, seq = _begin(session, before, held)
+            if not seq:
+                return _receipt(plan, (), 0, dry_run)
             written = _write(session, seq, plan, progress)
             finish(session, session.log.catch_up().packing)
             return _receipt(plan, [row.seq for row in written], sum(row.size for row in written), dry_run)
@@ -148,10 +149,9 @@ def _digest(pairs: Iterable[tuple[int, bytes]]) -> str:
     return codec.digest(*(seq.to_bytes(8, "big") + inner for seq, inner in pairs)).hex()
 
 
-def _begin(session: Session, before: int | None) -> tuple[_Plan, int, Lease]:
-    """(what will be packed, the seq of `PackBegun` or 0 if there is nothing, its lease). Raises `Refused` while another packs."""
-    plan, held = _Plan(), lease(session.holder, LEASE_SECONDS, session.clock)
-    waiting = True
+def _begin(session: Session, before: int | None, held: Lease) -> tuple[_Plan, int]:
+    """(what will be packed, the seq of `PackBegun` or 0 if there is nothing). Raises `Refused` while somebody else packs."""
+    plan, waiting = _Plan(), True
     while waiting:
         session.finish_removal()
         lineage = session.log.catch_up()
@@ -168,7 +168,7 @@ def _begin(session: Session, before: int | None) -> tuple[_Plan, int, Lease]:
             return [PackBegun(runs=plan.runs, entries=plan.entries, bytes=plan.bytes, pre_digest=plan.digest, lease=held)]
 
         rows = session.log.write(decide)[1]
-    return plan, rows[0].seq if rows else 0, held
+    return plan, rows[0].seq if rows else 0
 
 
 def _in_flight(session: Session, seq: int) -> Refused:
