@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import zlib
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import zstandard
 
 from lineal.engines.memory import MemoryEngine
-from lineal.errors import Unavailable
+from lineal.errors import Corrupt, LinealError, Refused, Unavailable
 from lineal.policy import Policy
 from lineal.rules.integrity import CompactionVerdict
 from lineal.session import Session, segments
@@ -229,3 +236,336 @@ def test_a_pack_that_is_cut_off_anywhere_goes_on(fill: Any, brief: Any, when: An
 def seen_of(engine: FaultyEngine, brief: Any) -> dict[str, Any]:
     """As it is seen by somebody else, without a call that counts."""
     return seen(Store(engine.engine).session("agent", POLICY, brief))
+
+
+def test_a_dead_packers_work_is_thrown_away_and_a_live_one_is_waited_for(house: Any, session: Session, fill: Any, brief: Any) -> None:
+    """R3, R16: two packers do not take each other's work for their own."""
+    grown(session, fill, brief)
+    before, other = seen(session), house.session()
+    packing_meanwhile: list[Any] = []
+
+    def meanwhile(done: int, of: int) -> None:
+        for act in (other.pack, other.finish_removal, other.recover):
+            try:
+                packing_meanwhile.append(act())
+            except Refused as refusal:
+                packing_meanwhile.append(refusal.reason)
+
+    assert session.pack(progress=meanwhile).entries
+    assert packing_meanwhile[0] == "in_flight" and packing_meanwhile[1] == 0
+    assert other.pack().entries == 0 and seen(other) == before and other.verify().clean
+
+
+@pytest.mark.parametrize("verb", ["purge", "prune"])
+def test_a_removal_does_not_wait_for_a_packer(house: Any, session: Session, fill: Any, brief: Any, verb: str) -> None:
+    """R54: the packer finds its pack aborted and begins again, without what is gone."""
+    grown(session, fill, brief)
+    other, told = house.session(), list[int]()
+
+    def meanwhile(done: int, of: int) -> None:
+        told.append(done)
+        if len(told) == 1:
+            other.purge(["t3"]) if verb == "purge" else other.prune(keep_checkpoints=0)
+
+    packed = session.pack(progress=meanwhile)
+    assert len(told) == 2 and packed.entries and session.verify().clean
+    assert "t3" not in {t.id for t in session.turns()}
+    assert [e for _, e in session.log.entries(kinds=("pack_aborted",))]
+    assert house.reopen(session).verify().clean
+
+
+def test_appends_go_on_beside_a_pack(house: Any, session: Session, fill: Any, say: Any, brief: Any) -> None:
+    """R37: an append that comes between is a lost race for the packer, never for the agent."""
+    grown(session, fill, brief)
+    other = house.session()
+
+    def meanwhile(done: int, of: int) -> None:
+        other.append(say.user(70), id="meanwhile")
+        other.rollback(other.status().head - 1) if house.path is None else None
+
+    assert session.pack(progress=meanwhile).entries
+    assert session.verify().clean and house.reopen(session).verify().clean
+
+
+# --- purge and prune -----------------------------------------------------------------------------------------------------
+
+
+def holds(session: Session, secret: str) -> list[int]:
+    """Seqs of rows of the engine that have the secret, as it is or in a segment."""
+    found = [row.seq for row in session.engine.scan(session.name) if secret.encode() in row.body]
+    for row in rows_of(session, "segment"):
+        if not row.erased:
+            frame = row.body.partition(b"\n")[2]
+            found += [row.seq] if secret.encode() in zstandard.ZstdDecompressor().decompress(frame) else []
+    return found
+
+
+def test_a_purge_takes_packed_content_too(house: Any, session: Session, fill: Any, say: Any, brief: Any) -> None:
+    """R54: the segment is written anew without it; the rest of it reads as before."""
+    fill(session, 8)
+    session.append(say.user(50, f"the password is {SECRET}"), id="secret")
+    fill(session, 12, 8)
+    session.compact(brief)
+    session.pack()
+    before = [(t.id, t.message) for t in session.turns() if t.id != "secret"]
+    assert holds(session, SECRET)
+    receipt = session.purge(["secret"])
+    assert receipt.turns == ("secret",) and not holds(session, SECRET)
+    for find in (lambda: session, lambda: house.reopen(session)):
+        again = find()
+        assert [(t.id, t.message) for t in again.turns()] == before and again.verify().clean
+        assert len([row for row in rows_of(again, "segment") if not row.erased]) == 1
+    fill(again, 20, 40)
+    again.compact(brief)
+    again.pack()
+    assert again.verify().clean and not holds(again, SECRET) and [t.id for t in again.turns()][:8] == [f"t{n}" for n in range(8)]
+    again.purge([t.id for t in again.turns()][:20])
+    assert again.verify().clean and house.reopen(again).verify().clean
+
+
+def test_a_purge_reaches_a_packed_fork_and_what_it_packed(house: Any, session: Session, fill: Any, say: Any, brief: Any) -> None:
+    """R54: through the parent, whichever of the two has packed it."""
+    fill(session, 8)
+    session.append(say.user(50, f"the password is {SECRET}"), id="secret")
+    fill(session, 12, 8)
+    session.compact(brief)
+    child = session.fork("child")
+    child.pack()
+    session.pack()
+    grandchild = session.fork("grandchild")
+    session.purge(["secret"])
+    for one in (session, child, grandchild):
+        assert not holds(one, SECRET) and one.verify().clean and SECRET not in str(one.turns())
+
+
+def test_a_purged_secret_is_in_no_file(file_house: Any, tmp_path: Path, fill: Any, say: Any) -> None:
+    """R54: every frame and every state that stands anywhere in the files is unpacked and searched."""
+    session = file_house.session()
+    fill(session, 4)
+    session.append(say.user(50, f"The token must be {SECRET}. Never print `{SECRET}`."), id="said")
+    session.append(say.call("c1", tool="login", args={"token": SECRET}), id="call")
+    with session.effect("login", {"token": SECRET}, call="c1") as effect:
+        effect.settle({"session": f"for {SECRET}"})
+    session.append(say.result("c1", f"logged in with {SECRET}"), id="result")
+    fill(session, 12, 4)
+    assert isinstance(session.compact(lambda request: f"A login with {SECRET} was made; the plan was read."), Compacted)
+    fill(session, 12, 20)
+    assert isinstance(session.compact(lambda request: f"The login with {SECRET}, and the plan, part by part."), Compacted)
+    session.pack(before=15)
+    session.pack(before=session.status().head)
+    session.fork("child").pack(before=30)
+    assert leaks(tmp_path)
+    session.purge(["said", "call", "result"])
+    assert leaks(tmp_path) == []
+    for name in ("agent", "child"):
+        one = session.sibling(name)
+        assert one.verify().clean and SECRET not in str(one.turns()) + str(one.ledger()) + str(one.view()) + str(one.search("login"))
+    file_house.close()
+    assert leaks(tmp_path) == []
+
+
+def leaks(folder: Path) -> list[str]:
+    found = []
+    for path in sorted(folder.rglob("*")):
+        data = path.read_bytes() if path.is_file() else b""
+        if any(SECRET.encode() in text for text in (data, *_frames(data), *_inflated(data))):
+            found.append(path.name)
+    return found
+
+
+def _frames(data: bytes) -> Iterator[bytes]:
+    """What each Zstandard frame in `data` gives, wherever it begins, as far as it unpacks."""
+    at = data.find(b"\x28\xb5\x2f\xfd")
+    while at >= 0:
+        out = io.BytesIO()
+        with suppress(zstandard.ZstdError):
+            zstandard.ZstdDecompressor().copy_stream(io.BytesIO(data[at : at + (1 << 20)]), out)
+        yield out.getvalue()
+        at = data.find(b"\x28\xb5\x2f\xfd", at + 4)
+
+
+def _inflated(data: bytes) -> Iterator[bytes]:
+    at = data.find(b"\x78\x01")
+    while at >= 0:
+        with suppress(zlib.error):
+            yield zlib.decompressobj().decompress(data[at:])
+        at = data.find(b"\x78\x01", at + 2)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("verb", ["purge", "prune"])
+def test_a_removal_of_packed_rows_that_is_cut_off_anywhere_goes_on(fill: Any, say: Any, brief: Any, verb: str, when: Any) -> None:
+    """R54: no partial set that looks complete; nothing comes back."""
+
+    def made() -> tuple[FaultyEngine, Session]:
+        engine = FaultyEngine(MemoryEngine())
+        session = Store(engine).session("agent", POLICY, brief)
+        fill(session, 6)
+        session.append(say.user(50, f"the password is {SECRET}"), id="secret")
+        fill(session, 12, 6)
+        session.compact()
+        fill(session, 8, 18)
+        session.pack(before=9)
+        return engine, session
+
+    def remove(session: Session) -> None:
+        session.purge(["secret"]) if verb == "purge" else session.prune()
+
+    engine, session = made()
+    first = len(engine.calls)
+    remove(session)
+    calls, whole = len(engine.calls) - first, ([(t.seq, t.id, t.message) for t in session.turns()], session.messages())
+    for k in range(1, calls + 1):
+        engine, session = made()
+        engine.fail_at(len(engine.calls) + k, when=when)
+        with suppress(Unavailable):
+            remove(session)
+        engine.heal()
+        again = Store(engine).session("agent", POLICY, brief)
+        assert all(r.verdict.name in SOUND for r in again.verify()), k
+        again.recover()
+        if not any(row.kind == f"{verb}_begun" for row in engine.scan("agent")):
+            remove(again)
+        again.finish_removal()
+        again = Store(engine).session("agent", POLICY, brief)
+        assert again.verify().clean and ([(t.seq, t.id, t.message) for t in again.turns()], again.messages()) == whole, k
+        assert verb == "prune" or not holds(again, SECRET), k
+
+
+def test_a_prune_takes_a_segment_when_nothing_is_left_of_what_it_stands_for(house: Any, session: Session, fill: Any, brief: Any) -> None:
+    """R46, R52, R55: until then it stays, with its row."""
+    grown(session, fill, brief)
+    session.pack(before=8)
+    first = rows_of(session, "segment")[0].seq
+    session.pack()
+    before = seen(session)
+    part = session.prune(before=5, keep_checkpoints=0)
+    assert part.entries and session.verify().clean
+    full = [row for row in rows_of(session, "segment") if not row.erased]
+    assert [row.seq for row in full] != [first] and len(full) == 1
+    dry = session.prune(dry_run=True, keep_checkpoints=0)
+    real = session.prune(keep_checkpoints=0)
+    assert (dry.ranges, dry.entries) == (real.ranges, real.entries) and full[0].seq not in {s for a, b in real.ranges for s in range(a, b)}
+    again = house.reopen(session)
+    assert again.verify().clean and again.messages() == before["messages"] and again.ledger() == before["ledger"]
+    assert [t.seq for t in again.turns()] == [s for s, *_ in before["turns"] if s in {t.seq for t in again.turns()}]
+
+
+def test_a_segment_of_pruned_rows_alone_goes(house: Any, session: Session, fill: Any, brief: Any) -> None:
+    fill(session, 20)
+    session.compact(brief)
+    fill(session, 16, 20)
+    session.compact(brief)
+    session.pack(before=10)
+    assert [row for row in rows_of(session, "segment") if not row.erased]
+    session.prune(before=12)
+    assert not [row for row in rows_of(session, "segment") if not row.erased] and session.verify().clean
+    session.prune()
+    assert session.verify().clean and house.reopen(session).verify().clean
+
+
+def test_a_packed_session_can_be_deleted(house: Any, session: Session, fill: Any, brief: Any) -> None:
+    grown(session, fill, brief)
+    session.pack()
+    session.store.delete("agent")
+    assert session.store.sessions() == [] and house.session().status().head == 0
+
+
+# --- damage --------------------------------------------------------------------------------------------------------------
+
+
+def damaged(session: Session, change: Any) -> Session:
+    """The newest segment's row is changed behind lineal's back."""
+    row = [row for row in rows_of(session, "segment") if not row.erased][-1]
+    logs = session.engine._logs[session.name]  # type: ignore[attr-defined]
+    changed = change(row)
+    if changed is None:
+        logs.drop(row.seq)
+    else:
+        logs.rows[row.seq] = changed
+    return Store(session.engine).session(session.name, POLICY, session.summarizer)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (lambda row: replace(row, body=row.body[:-1] + bytes([row.body[-1] ^ 1])), CompactionVerdict.ALTERED),
+        (lambda row: replace(row, body=b"{" + row.body[1:20][::-1] + row.body[20:]), CompactionVerdict.ALTERED),
+        (lambda row: replace(row, body=row.body[:-40]), CompactionVerdict.TRUNCATED),
+        (lambda row: replace(row, body=b"", salt=b""), CompactionVerdict.PHANTOM_DELETION),
+        (lambda row: None, CompactionVerdict.PHANTOM_DELETION),
+    ],
+    ids=["a bit", "its head", "cut short", "emptied", "gone"],
+)
+def test_a_damaged_segment_is_named_with_what_it_stood_for(
+    memory_house: Any, fill: Any, brief: Any, change: Any, verdict: CompactionVerdict
+) -> None:
+    """R59, R61: and what was never in it still reads."""
+    session = memory_house.session()
+    grown(session, fill, brief)
+    packed = session.pack()
+    broken = damaged(session, change)
+    reports = broken.verify()
+    gone = {seq for r in reports if r.verdict is CompactionVerdict.PHANTOM_DELETION for seq in r.seqs}
+    named = [r for r in reports if r.verdict is verdict and packed.seqs[0] in r.seqs]
+    assert {s for a, b in packed.runs for s in range(a, b + 1)} <= gone and named, reports
+    first, told = packed.runs[0][0], f"{reports}"
+    assert verdict is CompactionVerdict.PHANTOM_DELETION or "the segment of rows 1.." in named[0].detail, told
+    assert broken.messages(), "what is shown does not lie there"
+    with pytest.raises(Corrupt) as damage:
+        broken.turns()
+    assert damage.value.seq == first and Store(session.engine).session("agent", POLICY).status().latched
+    salvaged = {t.seq for t in Store(session.engine).salvage("agent")}
+    assert salvaged == {t.seq for t in broken.view().turns}
+
+
+def test_a_damaged_row_is_left_raw_and_the_rest_is_packed(memory_house: Any, fill: Any, brief: Any) -> None:
+    """R56: one bad row never blocks the passes; verify names it."""
+    session = memory_house.session()
+    grown(session, fill, brief)
+    log = session.engine._logs["agent"]
+    log.rows[3] = replace(log.rows[3], body=log.rows[3].body[:-1] + b"?")
+    packed = session.pack()
+    assert packed.damaged == (3,) and packed.entries > 20
+    fill(session, 16, 40)
+    session.compact(brief)
+    assert session.pack().damaged == (3,)
+    assert [r.seqs for r in session.verify()] == [(3,)]
+
+
+def test_a_bomb_is_refused(memory_house: Any, fill: Any, brief: Any) -> None:
+    """What a frame claims is held against what the segment, and the rows it stands for, may have, before anything is unpacked."""
+    session = memory_house.session()
+    grown(session, fill, brief)
+    session.pack()
+    place = next(segments.standing(session.engine, "agent", [rows_of(session, "segment")[0].seq]))
+    bomb = zstandard.ZstdCompressor().compress(b"\0" * (1 << 28))
+    many, one = place.segment, msgspec.structs.replace(place.segment, runs=((1, 1),))
+    for segment, most in (
+        (msgspec.structs.replace(many, packed=bomb), segments.MOST),
+        (msgspec.structs.replace(many, packed=bomb, size=1 << 28), segments.MOST),
+        (msgspec.structs.replace(one, packed=bomb, size=1 << 28), 500 + segments.HEAD),
+        (msgspec.structs.replace(many, packed=many.packed + b"more"), segments.MOST),
+        (msgspec.structs.replace(many, packed=b"no frame at all"), segments.MOST),
+        (msgspec.structs.replace(many, runs=((1, 1 << 40),)), segments.MOST),
+        (msgspec.structs.replace(many, runs=many.runs[:1]), segments.MOST),
+    ):
+        with pytest.raises(Corrupt, match="damaged segment"):
+            segments.unpack(segment, "agent", 40, most)
+
+
+def test_an_engine_that_lost_a_segment_loses_no_row(fill: Any, brief: Any) -> None:
+    """R35, R54: what was acknowledged is read again before anything is dropped."""
+    engine = FaultyEngine(MemoryEngine())
+    session = Store(engine).session("agent", POLICY, brief)
+    grown(session, fill, brief)
+    before = session.turns()
+
+    def lose(done: int, of: int) -> None:
+        row = rows_of(session, "segment")[-1]
+        engine.engine._logs["agent"].rows[row.seq] = replace(row, body=row.body[:-1] + bytes([row.body[-1] ^ 1]))  # type: ignore[attr-defined]
+
+    with pytest.raises(LinealError):
+        session.pack(progress=lose)
+    assert not [row for row in engine.scan("agent") if row.erased]
+    assert [*Store(engine).salvage("agent")] == before
