@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineal.cli.report import Out
+from lineal.cli.report import Out, counting
 from lineal.cli.stores import anchor_option, answers, on_session, policy_of, policy_options, session_option, store_argument, taken_policy
 
 if TYPE_CHECKING:
@@ -72,7 +68,7 @@ def import_(out: Out, transcript: Path, store: str, name: str | None, anchor: st
     with connect(store, anchor) as opened:
         session = opened.session(session_name)
         session.policy = policy_of(session, given)
-        with _progress(out) as told:
+        with counting(out, "import", "messages") as told:
             done = import_transcript(session, transcript, options["format"], number, options["patterns"], told, options["compact"])
         status = session.status()
     out.give({"store": store, "session": session_name, "imported": done, "head": status.head, "tokens": status.tokens})
@@ -95,21 +91,6 @@ def _report(out: Out, done: Any) -> None:
         out.say(f"effect {key} has an unknown outcome: find out, then `lineal effect resolve STORE {key} FINDING`", "yellow")
     if done.skipped:
         out.say("lines that no model saw: " + ", ".join(f"{n:,} {kind}" for kind, n in done.skipped.items()))
-
-
-@contextmanager
-def _progress(out: Out) -> Iterator[Callable[[int], None] | None]:
-    """A running count on stderr, where that is a terminal."""
-    if out.json or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} messages"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("import", total=None)
-        yield lambda done: bar.update(task, completed=done)
 
 
 # --- the view ------------------------------------------------------------------------------------------------------------

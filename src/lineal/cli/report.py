@@ -17,8 +17,8 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,21 @@ class Out:
         """The answer as the one JSON document on stdout."""
         if self.json:
             click.echo(as_json(value))
+
+
+@contextmanager
+def counting(out: Out, task: str, what: str) -> Iterator[Callable[..., None] | None]:
+    """A running count of `what` on stderr, where that is a terminal: called with how many are done (and of how many)."""
+    if out.json or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn(f"{{task.completed:,}} {what}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        running = bar.add_task(task, total=None)
+        yield lambda done, of=None: bar.update(running, completed=done, total=of)
 
 
 def coloured() -> bool:

@@ -16,7 +16,7 @@ from lineal.anchor import HeadAnchor
 from lineal.engines import Engine
 from lineal.entries import CompactionCommitted, Entry, Holder, Range, Turn, Usage
 from lineal.errors import CompactionLineageError, Corrupt, PolicyError, Verdict, quoted
-from lineal.holder import Clock, alive
+from lineal.holder import Clock
 from lineal.lineage import Lineage, TurnItem
 from lineal.policy import Policy
 from lineal.rules.cut import open_calls
@@ -36,7 +36,7 @@ from lineal.session import (
     travel,
     verification,
 )
-from lineal.session.arguments import count, maybe, text, texts
+from lineal.session.arguments import count, maybe, seconds, text, texts
 from lineal.session.effects import Effect
 from lineal.session.log import Log
 from lineal.session.outcomes import (
@@ -56,6 +56,8 @@ from lineal.session.outcomes import (
     Status,
     View,
 )
+from lineal.session.retaining import Bound
+from lineal.session.sizes import status
 from lineal.summarizers import Summarizer, Summary
 from lineal.tokens import Counter
 
@@ -191,24 +193,7 @@ class Session:
 
     def status(self) -> Status:
         """Sizes and states at the head, without reading any turn."""
-        lineage = self.log.catch_up()
-        unknown = [e.key for e in lineage.effects if e.state == "unknown" or not alive(e.lease, self.clock, expires=False)]
-        return Status(
-            session=self.name,
-            head=lineage.head,
-            generation=lineage.generation,
-            tokens=lineage.view_tokens,
-            bytes=lineage.bytes,
-            items=len(lineage.items),
-            suspended=lineage.suspended,
-            open_calls=open_calls(lineage.turns),
-            unknown_effects=tuple(unknown),
-            watermark=lineage.watermark,
-            in_flight=lineage.in_flight.generation if lineage.in_flight else None,
-            epoch=lineage.epoch,
-            latched=self.log.latched,
-            digest=lineage.digest,
-        )
+        return status(self)
 
     def record_usage(self, input_tokens: int, output_tokens: int = 0) -> Status:
         """What the provider counted for the view as it is now. It can only tighten the counter (R25)."""
@@ -334,9 +319,24 @@ class Session:
         self.log.latch(f"{reports[0].verdict.name}: {reports[0].detail}" if reports.damaged else None)
         return reports
 
-    def prune(self, before: int | None = None, keep_checkpoints: int | None = None, dry_run: bool = False) -> Pruned:
-        """Drop raw entries that nothing reachable needs; alone, all of them. `dry_run` says what would go."""
-        return removal.prune(self, maybe(count, before, "seq", 1), maybe(count, keep_checkpoints, "count"), dry_run)
+    def prune(
+        self,
+        before: int | None = None,
+        keep_checkpoints: int | None = None,
+        dry_run: bool = False,
+        older_than: float | None = None,
+        keep_entries: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Pruned:
+        """Drop raw entries that nothing reachable needs; alone, all of them. `dry_run` says what would go.
+
+        Only entries below seq `before`; recorded more than `older_than` seconds ago; but for the newest `keep_entries`; the
+        oldest until bodies of `max_bytes` bytes are retained. Of several the most careful holds.
+        """
+        since = None if older_than is None else self.clock.wall() - seconds(older_than, "age")
+        sizes = maybe(count, keep_entries, "count"), maybe(count, max_bytes, "size")
+        bound = Bound(maybe(count, before, "seq", 1), since, *sizes)
+        return removal.prune(self, bound, maybe(count, keep_checkpoints, "count"), dry_run)
 
     def pack(self, before: int | None = None, dry_run: bool = False, progress: Callable[[int, int], None] | None = None) -> Packed:
         """Compress the content of entries that the view shows no more (or of those below seq `before`); all reads go on as before.

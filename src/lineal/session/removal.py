@@ -33,11 +33,12 @@ from lineal.rules import retention
 from lineal.rules.cut import units
 from lineal.rules.retention import Needs
 from lineal.rules.rollback import Checkpoint
-from lineal.session import hosting, packing, segments, states
+from lineal.session import hosting, packing, retaining, segments, states
 from lineal.session.effects import EFFECT_KINDS
 from lineal.session.log import Decide, Log
 from lineal.session.outcomes import Pruned, Purged
 from lineal.session.purging import Purge
+from lineal.session.retaining import Bound
 from lineal.session.segments import Place
 from lineal.session.travel import checkpoints
 
@@ -52,19 +53,19 @@ CHUNK = 500  # rows a step of deletion takes, so that appends are never locked o
 # --- prune -------------------------------------------------------------------------------------------------------------
 
 
-def prune(session: Session, before: int | None, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
-    """Drop raw rows below `before` (default: the head) that nothing reachable needs. A dry run gives the same plan.
+def prune(session: Session, bound: Bound, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
+    """Drop raw rows below the bound (default: the head) that nothing reachable needs. A dry run gives the same plan.
 
     `keep_checkpoints`: how many of the newest checkpoints stay reachable (default: all of them).
     """
     if dry_run:
-        return _prunable(session, session.log.catch_up(), before, keep_checkpoints, dry_run)
+        return _prunable(session, session.log.catch_up(), bound, keep_checkpoints, dry_run)
     plan = Pruned((), 0, ())
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
         """Asked again when others wrote meanwhile: what they took, went back to or forked may need what was to go."""
         nonlocal plan
-        plan = _prunable(session, lineage, before, keep_checkpoints, dry_run)
+        plan = _prunable(session, lineage, bound, keep_checkpoints, dry_run)
         if not plan.ranges:
             return []
         session.log.keep_state(read_back=True)  # behind what goes it is the only place where a fold can begin
@@ -93,11 +94,11 @@ def _begin(session: Session, decide: Decide) -> list[Row]:
     return rows
 
 
-def _prunable(session: Session, lineage: Lineage, before: int | None, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
-    until = min(lineage.head, (before - 1) if before else lineage.head)
+def _prunable(session: Session, lineage: Lineage, bound: Bound, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
     kept = checkpoints(session)[:keep_checkpoints]
     needs = _needs(session, lineage, [c.seq for c in kept])
-    runs = retention.prunable(_present(session, until), needs)
+    runs = retention.prunable(_present(session, retaining.until(session, lineage, bound)), needs)
+    runs = retaining.fitting(session, lineage, bound, runs)
     needs = replace(needs, segments=ranges.union((p.seq, p.seq) for p in _standing(session) if _stands_for(session, p, runs)))
     runs = retention.prunable(runs, needs)
     stale = _stale_states(session, runs[-1][1] if runs else 0, kept)
