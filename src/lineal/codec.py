@@ -245,7 +245,8 @@ def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
     """(unique key, lookup keys). `branch` counts the rollbacks before: a turn left behind may be said again."""
     match entry:
         case TurnAppended():
-            return f"turn:{branch}:{entry.id}", (f"turn:{entry.id}",)
+            # On the first branch the unique key is the lookup key, too: an id that stands four times in a row costs more than its text.
+            return (f"turn@{branch}:{entry.id}", (f"turn:{entry.id}",)) if branch else (f"turn:{entry.id}", ())
         case EffectIntended():
             return f"intent:{entry.key}:{entry.attempt}", (f"effect:{entry.key}", lookalike_key(entry.tool, entry.arguments))
         case EffectSettled() | EffectResolved() | EffectAttached():

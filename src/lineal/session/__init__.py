@@ -339,7 +339,7 @@ class Session:
         return removal.prune(self, bound, maybe(count, keep_checkpoints, "count"), dry_run)
 
     def pack(self, before: int | None = None, dry_run: bool = False, progress: Callable[[int, int], None] | None = None) -> Packed:
-        """Compress the content of entries that the view shows no more (or of those below seq `before`); all reads go on as before.
+        """Compress the content of entries that the view shows no more (or of all below seq `before`); every read goes on as before.
 
         `progress` is told entries packed and in all. Raises `Unavailable` without the extra `pack`, `Refused` while another packs.
         """

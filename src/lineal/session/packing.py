@@ -7,15 +7,16 @@
 | append `PackBegun` (runs, digest before) | raw | the raw rows are the truth; the next call aborts it |
 | append a segment, read it back, check each body in it | raw and packed | the same: segments are leftovers, and are emptied first |
 | append `PackCommitted` (segments, digest after) | raw and packed | the segments are the truth; dropping goes on |
-| read the segments again, drop raw content and replaced segments | partly raw | the same; dropping is idempotent |
-| append `PackFinished`, keep a state behind it | packed | done |
+| read the segments again; keep a state behind them, drop old states | raw and packed | the same |
+| drop raw content and replaced segments, see that it is gone | partly raw | the same; dropping is idempotent |
+| append `PackFinished` | packed | done |
 
 An abort empties the segments and then says so in `PackAborted`; while the pack is open no one takes them for more. A prune or a
 purge does not wait for a pack: it aborts one that is not committed, and the packer begins again. Small segments of a block that
 is packed again are joined with what is new.
 
-Never packed: what is shown verbatim, checkpoints, segments, and what declares that rows or contents are gone. So opening, appending and
-going back to a checkpoint's state read no segment.
+Never packed: checkpoints, segments, and what declares that rows or contents are gone; what is shown verbatim only if a bound is given
+that takes it in. So opening, appending and, by default, showing the view read no segment.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from lineal.lineage import Lineage
 from lineal.session import segments
 from lineal.session.outcomes import Packed
 from lineal.session.segments import HEAD, PLAIN_MAX, Place, members
+from lineal.session.travel import checkpoints
 
 if TYPE_CHECKING:
     from lineal.session import Session
@@ -96,9 +98,11 @@ def _receipt(plan: _Plan, written: Sequence[int], size: int, dry_run: bool) -> P
 
 
 def _plan(session: Session, lineage: Lineage, before: int | None) -> _Plan:
-    """Rows with content below the bound, but for those that are shown or declare something; cut into segments block by block."""
+    """Rows with content below the bound, but for those that declare something and, where no bound is given, those that are shown;
+    cut into segments block by block.
+    """
     until = min(lineage.head, (before - 1) if before else lineage.covered_through)
-    shown = {t.seq for t in lineage.turns}
+    shown = set() if before else {t.seq for t in lineage.turns}
     sizes: dict[int, int] = {}
     inner: dict[int, bytes] = {}
     packed: set[int] = set()
@@ -275,10 +279,22 @@ def _drop(session: Session, committed: PackCommitted) -> int:
     begun = cast(PackBegun, next(session.log.entries(committed.begun - 1, committed.begun))[1])
     for piece in committed.segments:
         _read_back(session, piece.seq, members(piece.runs))
+    session.log.keep_state(read_back=True)  # so that the next opening does not read the segments
+    session.engine.delete_states(session.name, _old_states(session))
     _empty(session, [*members(begun.runs), *committed.replaced])
-    head = session.log.write(lambda now: [PackFinished(begun=committed.begun)] if now.packing else [])[0].head
-    session.log.keep_state()  # so that the next opening does not read the segments
-    return head
+    return session.log.write(lambda now: [PackFinished(begun=committed.begun)] if now.packing else [])[0].head
+
+
+def _old_states(session: Session) -> list[int]:
+    """All states but the newest, those of checkpoints, the one from which a recovery folds, and the first behind what was pruned:
+    what they say can be folded again.
+    """
+    known, lineage = session.engine.states(session.name), session.log.lineage
+    holes = max((run.last for run in session.log.holes()), default=0)
+    kept = {max(known, default=0), max((s for s in known if s <= lineage.covered_through), default=0)}
+    kept |= {min((s for s in known if s >= holes), default=0)} if holes else set()
+    kept |= {c.seq - 1 for c in checkpoints(session)}
+    return [s for s in known if s not in kept]
 
 
 def _empty(session: Session, seqs: Sequence[int]) -> None:
