@@ -61,6 +61,7 @@ def _is_a_guest(tale: Tale) -> None:
 def _talks_on(tale: Tale) -> None:
     tale.session.append([m for n in range(17, 24) for m in (answer(n), user(n))], id=[i for n in range(17, 24) for i in (f"a{n}", f"u{n}")])
     tale.session.compact()
+    tale.session.pack()
     tale.session.checkpoint("the end")
     tale.session.append([answer(24), user(24), answer(25)], id=["a24", "u24", "a25"])
 
