@@ -199,7 +199,7 @@ def test_each_row_chains_to_the_one_before_with_its_header_and_content() -> None
     assert relinked(first, codec.seed("a")) == first.digest
     assert relinked(second, first.digest) == second.digest
     changed: dict[str, Any] = {
-        "seq": 3, "kind": "pinned", "generation": 1, "size": second.size + 1, "unique": "turn:u3", "keys": ("turn:u2",), "inner": b"\0" * 32,
+        "seq": 3, "kind": "pinned", "generation": 1, "size": second.size + 1, "unique": "turn:u3", "keys": ("u",), "inner": b"\0" * 32,
     }  # fmt: skip
     for field, value in changed.items():
         fields = {f: getattr(second, f) for f in changed} | {field: value}

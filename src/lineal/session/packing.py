@@ -15,8 +15,9 @@ An abort empties the segments and then says so in `PackAborted`; while the pack 
 purge does not wait for a pack: it aborts one that is not committed, and the packer begins again. Small segments of a block that
 is packed again are joined with what is new.
 
-Never packed: checkpoints, segments, and what declares that rows or contents are gone; what is shown verbatim only if a bound is given
-that takes it in. So opening, appending and, by default, showing the view read no segment.
+Never packed: rows of effects and checkpoints, whose chains are walked before anything is sent or gone back to; segments; what declares
+that rows or contents are gone; what is shown verbatim, unless a bound is given that takes it in. So opening, appending, the gate of
+effects and, by default, showing the view read no segment.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from lineal.errors import Corrupt, Refused, Unavailable, Verdict
 from lineal.holder import alive, describe, give_up, lease
 from lineal.lineage import Lineage
 from lineal.session import segments
+from lineal.session.effects import EFFECT_KINDS
 from lineal.session.outcomes import Packed
 from lineal.session.segments import HEAD, PLAIN_MAX, Place, members
 from lineal.session.travel import checkpoints
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]  # rows packed, rows in all
 DECLARING = ("prune_begun", "purge_begun", "forked", "pack_begun", "pack_committed", "pack_aborted", "pack_finished")
-NEVER = (*DECLARING, "segment", "checkpoint", codec.PRUNED)
+NEVER = (*DECLARING, *EFFECT_KINDS, "segment", "checkpoint", codec.PRUNED)
 SMALL = 64 << 10  # bytes of a segment that is joined with what is packed next in its block
 LEASE_SECONDS = 3_600.0  # for a packer on another machine; one on this machine is asked whether it lives
 TRIES = 5  # how often a pack begins again because a prune or a purge came between
@@ -78,8 +80,9 @@ def pack(session: Session, before: int | None, dry_run: bool, progress: Progress
             plan, seq = _begin(session, before, held)
             if not seq:
                 return _receipt(plan, (), 0, dry_run)
-            written = _write(session, seq, plan, progress)
-            finish(session, session.log.catch_up().packing)
+            written, committed = _write(session, seq, plan, progress)
+            if session.log.catch_up().packing == committed:  # else a removal has gone on with it already
+                finish(session, committed)
             return _receipt(plan, [row.seq for row in written], sum(row.size for row in written), dry_run)
         except _Overtaken:
             continue
@@ -185,8 +188,8 @@ def _in_flight(session: Session, seq: int) -> Refused:
 # --- writing -------------------------------------------------------------------------------------------------------------
 
 
-def _write(session: Session, begun: int, plan: _Plan, progress: Progress | None) -> list[Row]:
-    """Every segment, read back, and the manifest of them. Raises `_Overtaken`."""
+def _write(session: Session, begun: int, plan: _Plan, progress: Progress | None) -> tuple[list[Row], int]:
+    """Every segment, read back, and the seq of the manifest of them. Raises `_Overtaken`."""
     written: list[Row] = []
     read: list[tuple[int, bytes]] = []
     for chunk in plan.chunks:
@@ -198,8 +201,7 @@ def _write(session: Session, begun: int, plan: _Plan, progress: Progress | None)
     committed = PackCommitted(begun=begun, segments=pieces, post_digest=_digest(read), replaced=tuple(place.seq for place in plan.replaces))
     if committed.post_digest != plan.digest:
         raise Corrupt(session.name, begun, plan.digest[:16], committed.post_digest[:16], "segments read back differently")
-    session.log.write(_while_open(begun, committed))
-    return written
+    return written, session.log.write(_while_open(begun, committed))[1][0].seq
 
 
 def _while_open(begun: int, entry: Entry) -> Callable[[Lineage], Sequence[Entry]]:
@@ -232,11 +234,12 @@ def _read_back(session: Session, seq: int, wanted: Iterable[int]) -> list[tuple[
     rows = {row.seq: row for row in _rows_at(session, wanted)}
     most = max((row.size for row in rows.values()), default=0) + HEAD if len(rows) == 1 else segments.MOST
     content = segments.unpack(place.segment, session.name, seq, most)
-    found = [(member, codec.digest(*content[member])) for member in rows if member in content]
-    for member, inner in found:
-        if inner != rows[member].inner:
-            raise Corrupt(session.name, seq, f"entry {member} as it was written", inner.hex()[:16], "segment read back differently")
-    return found
+    for member, row in rows.items():
+        found = codec.digest(*content[member]) if member in content else b""
+        if found != row.inner:
+            expected = f"entry {member} of digest {row.inner.hex()[:16]}"
+            raise Corrupt(session.name, seq, expected, found.hex()[:16] or "nothing", "segment read back differently")
+    return [(member, row.inner) for member, row in rows.items()]
 
 
 def _rows_at(session: Session, seqs: Iterable[int]) -> Iterator[Row]:
@@ -255,7 +258,7 @@ def finish(session: Session, at: int, wait: bool = False) -> int:
     """
     entry = next(session.log.entries(at - 1, at))[1]
     if isinstance(entry, PackCommitted):
-        return _drop(session, entry)
+        return _drop(session, at, entry)
     if wait and isinstance(entry, PackBegun) and alive(entry.lease, session.clock, expires=False):
         return 0
     return _abort(session, at)
@@ -274,7 +277,7 @@ def _abort(session: Session, begun: int) -> int:
     return session.log.write(decide)[0].head
 
 
-def _drop(session: Session, committed: PackCommitted) -> int:
+def _drop(session: Session, at: int, committed: PackCommitted) -> int:
     """Drop the rows' own copies, once the segments were read again: what an engine acknowledged it must still have."""
     begun = cast(PackBegun, next(session.log.entries(committed.begun - 1, committed.begun))[1])
     for piece in committed.segments:
@@ -282,7 +285,7 @@ def _drop(session: Session, committed: PackCommitted) -> int:
     session.log.keep_state(read_back=True)  # so that the next opening does not read the segments
     session.engine.delete_states(session.name, _old_states(session))
     _empty(session, [*members(begun.runs), *committed.replaced])
-    return session.log.write(lambda now: [PackFinished(begun=committed.begun)] if now.packing else [])[0].head
+    return session.log.write(lambda now: [PackFinished(begun=committed.begun)] if now.packing == at else [])[0].head
 
 
 def _old_states(session: Session) -> list[int]:
@@ -306,7 +309,7 @@ def _empty(session: Session, seqs: Sequence[int]) -> None:
     if left:
         asked = f"content of {len(left)} packed rows in session {session.name!r}"
         raise Unavailable(
-            asked, f"it stands there still (first at seq {left[0]})", "call recover(): it goes on; if it stays, the engine does not"
+            asked, f"it stands there still (first at seq {left[0]})", "call recover(); if it stays, the engine does not delete"
         )
 
 
@@ -327,6 +330,7 @@ def repack(session: Session, at: int, begun: PurgeBegun) -> None:
             codec.refuse_unless_sound(row, session.name)
         frame, size = segments.pack(rows)
         fresh = Segment(begun=at, runs=ranges.union((s, s) for s in rest), size=size, replaces=(place.seq,), packed=frame)
-        written = session.log.write(lambda now, fresh=fresh: [fresh] if now.purging == at else [])[1]  # type: ignore[misc]
-        if written:
-            _read_back(session, written[0].seq, rest)
+        session.log.write(lambda now, fresh=fresh: [fresh] if now.purging == at else [])  # type: ignore[misc]
+    for place in segments.all_standing(session.engine, session.name, at):
+        if place.segment.begun == at:
+            _read_back(session, place.seq, members(place.segment.runs))
