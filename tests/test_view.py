@@ -124,7 +124,7 @@ def test_every_entry_is_one_readable_line(session: Session) -> None:
         ("pack_begun", "pack begun: "),
         ("segment", "segment of seq 1"),
         ("pack_committed", " committed: 1 segments"),
-        ("pack_aborted", " aborted: 0 segments emptied"),
+        ("pack_aborted", " aborted: 0 segments go"),
         ("pack_finished", " finished"),
         ("x.note", "x.note: line 3, why torn"),
     ],

@@ -39,9 +39,7 @@ from lineal.entries import (
     Forked,
     HostRecord,
     PackAborted,
-    PackBegun,
     PackCommitted,
-    PackFinished,
     PruneBegun,
     PurgeBegun,
     RolledBack,
@@ -265,7 +263,7 @@ def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
             return None, ("purge",)
         case Segment():
             return None, tuple(segment_key(seq) for seq, _ in entry.runs[:1])
-        case PackBegun() | PackCommitted() | PackAborted() | PackFinished():
+        case PackCommitted() | PackAborted():
             return None, ("pack",)
         case HostRecord():
             group = host_group(entry.space, entry.group)

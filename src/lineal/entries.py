@@ -21,9 +21,9 @@ people; nothing is ever ordered or decided by them, except that a lease of anoth
 | `usage` | what the provider counted for the view |
 | `prune_begun`, `prune_finished` | these raw rows are being dropped; are gone |
 | `purge_begun`, `purge_finished` | these entries' content is being erased; is gone |
-| `pack_begun`, `pack_aborted` | the content of these old rows is being copied into segments; that came to nothing |
+| `pack_begun`, `pack_aborted` | the content of these old rows is being copied into segments; that came to nothing, they are being emptied |
 | `segment` | salts and bodies of a run of rows, compressed |
-| `pack_committed`, `pack_finished` | these segments stand for these rows from now on; the rows' own copies are gone |
+| `pack_committed`, `pack_finished` | these segments stand for these rows from now on; what is not needed any more is gone |
 | `host` | what a framework keeps beside the conversation (a checkpoint of its own); in no view |
 """
 
@@ -288,7 +288,7 @@ class PackCommitted(Entry, frozen=True, tag="pack_committed"):
 
 
 class PackAborted(Entry, frozen=True, tag="pack_aborted"):
-    """`leftovers`: segments that were written already; their content is gone."""
+    """The pack came to nothing, and its packer may not go on. `leftovers`: segments that it had written; their content goes."""
 
     begun: int
     leftovers: tuple[int, ...] = ()

@@ -13,7 +13,7 @@ Invariants, asserted after every step:
 | L4 | `generation <= last_generation`; a compaction in flight has a generation above every committed one |
 | L5 | the watermark never falls |
 | L6 | an entry that names the one before it in a chain names the newest of that chain |
-| L7 | a segment is of the pack, or of the purge, that is open; a pack is committed once |
+| L7 | a segment is of the pack, or of the purge, that is open; a pack is committed, or aborted, once |
 """
 
 from __future__ import annotations
@@ -341,12 +341,12 @@ def _segment(old: Lineage, seq: int, inner: str, e: Segment) -> Lineage:
     return old
 
 
-def _pack_committed(old: Lineage, seq: int, inner: str, e: PackCommitted) -> Lineage:
-    assert e.begun == old.packing, f"L7 at {seq}: {e.begun} is committed, {old.packing} is open"
+def _pack_decided(old: Lineage, seq: int, inner: str, e: PackCommitted | PackAborted) -> Lineage:
+    assert e.begun == old.packing, f"L7 at {seq}: {e.begun} is decided, {old.packing} is open"
     return _replace(old, packing=seq)
 
 
-def _pack_ended(old: Lineage, seq: int, inner: str, e: PackAborted | PackFinished) -> Lineage:
+def _pack_finished(old: Lineage, seq: int, inner: str, e: PackFinished) -> Lineage:
     return _replace(old, packing=0)
 
 
@@ -377,9 +377,9 @@ _STEPS: dict[type[Entry], Callable[[Lineage, int, str, Any], Lineage]] = {
     PurgeFinished: _purge_finished,
     PackBegun: _pack_begun,
     Segment: _segment,
-    PackCommitted: _pack_committed,
-    PackAborted: _pack_ended,
-    PackFinished: _pack_ended,
+    PackCommitted: _pack_decided,
+    PackAborted: _pack_decided,
+    PackFinished: _pack_finished,
     HostRecord: _carried,
     Unknown: _carried,
 }

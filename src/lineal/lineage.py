@@ -99,7 +99,7 @@ class Lineage(Struct, frozen=True):
     """The working memory at one seq. Immutable; `items` is the view in the order it is shown.
 
     `promised`: seqs of pinned turns that came along when a rollback left the rest of their branch behind. `chains`: the seq of
-    the newest entry of each chain; no rollback sets one back. `packing`: where the open pack stands, begun or committed.
+    the newest entry of each chain; no rollback sets one back. `packing`: where the open pack stands: begun, committed or aborted.
     """
 
     session: str

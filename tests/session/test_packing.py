@@ -180,6 +180,21 @@ def test_small_segments_of_a_block_are_joined(session: Session, fill: Any, brief
     assert len(rows_of(session, "segment")) == 4 and len(full) == 1
 
 
+def test_a_joined_segment_brings_along_what_is_shown_now(session: Session, fill: Any, brief: Any) -> None:
+    """Packed at rest, gone on with, packed again: what the first pack took may be shown still."""
+    fill(session, 6)
+    session.pack(before=session.status().head + 1)
+    fill(session, 20, 6)
+    session.compact(brief)
+    session.rollback(6)
+    fill(session, 2, 40)
+    session.append([{"role": "user", "content": "more"}])
+    before = seen(session)
+    assert len(session.view().turns) == 9 and session.pack(before=9).entries == 0
+    session.pack(before=12)
+    assert seen(session) == before and session.verify().clean
+
+
 def test_a_segment_keeps_within_its_block_and_its_size(session: Session, fill: Any, brief: Any) -> None:
     for n in range(0, 1_200, 40):
         session.append([{"role": "user", "content": f"{n + i}"} for i in range(40)])

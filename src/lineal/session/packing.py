@@ -5,14 +5,16 @@
 | choose the rows, check each against its digest | raw | nothing happened |
 | keep a fresh materialised state | raw | nothing happened |
 | append `PackBegun` (runs, digest before) | raw | the raw rows are the truth; the next call aborts it |
-| append a segment, read it back, check each body in it | raw and packed | the same: segments are leftovers, and are emptied first |
+| append a segment, read it back, check each body in it | raw and packed | the same: the segments are leftovers |
 | append `PackCommitted` (segments, digest after) | raw and packed | the segments are the truth; dropping goes on |
 | read the segments again; keep a state behind them, drop old states | raw and packed | the same |
 | drop raw content and replaced segments, see that it is gone | partly raw | the same; dropping is idempotent |
 | append `PackFinished` | packed | done |
+| or: append `PackAborted` (leftovers) | raw and packed | the raw rows are the truth, and the packer cannot go on; emptying does |
+| empty the leftovers, append `PackFinished` | raw | done |
 
-An abort empties the segments and then says so in `PackAborted`; while the pack is open no one takes them for more. A prune or a
-purge does not wait for a pack: it aborts one that is not committed, and the packer begins again. Small segments of a block that
+A prune or a purge does not wait for a pack: it aborts one that is not committed, and the packer begins again. Nothing is emptied
+before the log says what became of the pack: only an append that sees no other writer can say so. Small segments of a block that
 is packed again are joined with what is new.
 
 Never packed: rows of effects and checkpoints, whose chains are walked before anything is sent or gone back to; segments; what declares
@@ -23,6 +25,7 @@ effects and, by default, showing the view read no segment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -111,15 +114,15 @@ def _plan(session: Session, lineage: Lineage, before: int | None) -> _Plan:
     packed: set[int] = set()
     damaged: list[int] = []
     for row in session.engine.scan(session.name, 0, until):
-        if row.kind in NEVER or row.seq in shown:
-            continue
+        inner[row.seq] = row.inner
         if row.erased:
             packed.add(row.seq)
+        elif row.kind in NEVER or row.seq in shown:
+            continue
         elif codec.digest(row.salt, row.body) != row.inner:
             damaged.append(row.seq)  # it stays, and does not stand in the way of the rest (R56)
         elif len(row.salt) == codec.SALT_BYTES:
             sizes[row.seq] = row.size
-        inner[row.seq] = row.inner
     joined = _small(session, {seq >> codec.BLOCK_BITS for seq in sizes}, until)
     moved = {seq for place in joined for seq in members(place.segment.runs) if seq in packed} - session.log.erased().keys()
     raw = ranges.union((seq, seq) for seq in sizes)
@@ -193,8 +196,9 @@ def _write(session: Session, begun: int, plan: _Plan, progress: Progress | None)
     written: list[Row] = []
     read: list[tuple[int, bytes]] = []
     for chunk in plan.chunks:
-        written += session.log.write(_while_open(begun, _segment(session, begun, plan, chunk)))[1]
-        read += _read_back(session, written[-1].seq, chunk)
+        with _overtaken_unless(session, begun):
+            written += session.log.write(_while_open(begun, _segment(session, begun, plan, chunk)))[1]
+            read += _read_back(session, written[-1].seq, chunk)
         if progress:
             progress(len(read), sum(map(len, plan.chunks)))
     pieces = tuple(Piece(row.seq, ranges.union((s, s) for s in chunk)) for row, chunk in zip(written, plan.chunks, strict=True))
@@ -202,6 +206,17 @@ def _write(session: Session, begun: int, plan: _Plan, progress: Progress | None)
     if committed.post_digest != plan.digest:
         raise Corrupt(session.name, begun, plan.digest[:16], committed.post_digest[:16], "segments read back differently")
     return written, session.log.write(_while_open(begun, committed))[1][0].seq
+
+
+@contextmanager
+def _overtaken_unless(session: Session, at: int) -> Iterator[None]:
+    """What is damaged for a pack that stands no more at `at` was taken by a removal, and says nothing. Raises `_Overtaken` then."""
+    try:
+        yield
+    except Corrupt:
+        if session.log.catch_up().packing == at:
+            raise
+        raise _Overtaken from None
 
 
 def _while_open(begun: int, entry: Entry) -> Callable[[Lineage], Sequence[Entry]]:
@@ -252,52 +267,66 @@ def _rows_at(session: Session, seqs: Iterable[int]) -> Iterator[Row]:
 
 
 def finish(session: Session, at: int, wait: bool = False) -> int:
-    """Go on with the pack that stands at `at`: abort it where it was not committed, else drop what it replaced.
+    """Go on with the pack that stands at `at`: abort it where it was not committed, drop what goes.
 
     `wait`: one whose packer is alive is left alone. Returns the seq at which it was closed, 0 if it was not.
     """
     entry = next(session.log.entries(at - 1, at))[1]
+    if isinstance(entry, PackBegun):
+        if wait and alive(entry.lease, session.clock, expires=False):
+            return 0
+        return _abort(session, at)
+    if isinstance(entry, PackAborted):
+        _empty(session, entry.leftovers)
+        return _finished(session, at, entry.begun)
     if isinstance(entry, PackCommitted):
-        return _drop(session, at, entry)
-    if wait and isinstance(entry, PackBegun) and alive(entry.lease, session.clock, expires=False):
-        return 0
-    return _abort(session, at)
+        try:
+            return _drop(session, at, entry)
+        except _Overtaken:
+            return 0  # others have gone on with it
+    return 0
 
 
 def _abort(session: Session, begun: int) -> int:
-    """Empty the segments that were written, then say so. Asked again when its packer wrote one more meanwhile."""
+    """Say that it came to nothing, then empty what was written. Asked again when its packer wrote meanwhile."""
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
         if lineage.packing != begun:
             return []
-        written = [(row.seq, row.erased) for row in session.engine.scan(session.name, begun, None, ("segment",))]
-        _empty(session, [seq for seq, erased in written if not erased])
-        return [PackAborted(begun=begun, leftovers=tuple(seq for seq, _ in written))]
+        written = session.engine.scan(session.name, begun, lineage.head, ("segment",))
+        return [PackAborted(begun=begun, leftovers=tuple(row.seq for row in written))]
 
-    return session.log.write(decide)[0].head
+    session.log.write(decide)
+    at = session.log.catch_up().packing
+    return finish(session, at) if at else session.log.lineage.head
+
+
+def _finished(session: Session, at: int, begun: int) -> int:
+    return session.log.write(lambda now: [PackFinished(begun=begun)] if now.packing == at else [])[0].head
 
 
 def _drop(session: Session, at: int, committed: PackCommitted) -> int:
     """Drop the rows' own copies, once the segments were read again: what an engine acknowledged it must still have."""
     begun = cast(PackBegun, next(session.log.entries(committed.begun - 1, committed.begun))[1])
-    for piece in committed.segments:
-        _read_back(session, piece.seq, members(piece.runs))
+    with _overtaken_unless(session, at):
+        for piece in committed.segments:
+            _read_back(session, piece.seq, members(piece.runs))
     session.log.keep_state(read_back=True)  # so that the next opening does not read the segments
-    session.engine.delete_states(session.name, _old_states(session))
+    session.engine.delete_states(session.name, _old_states(session, committed.begun))
     _empty(session, [*members(begun.runs), *committed.replaced])
-    return session.log.write(lambda now: [PackFinished(begun=committed.begun)] if now.packing == at else [])[0].head
+    return _finished(session, at, committed.begun)
 
 
-def _old_states(session: Session) -> list[int]:
-    """All states but the newest, those of checkpoints, the one from which a recovery folds, and the first behind what was pruned:
-    what they say can be folded again.
+def _old_states(session: Session, begun: int) -> list[int]:
+    """States from before the pack, but for those of checkpoints, the one from which a recovery folds, and the first behind what was
+    pruned: what they say can be folded again. A checkpoint whose state is newer may still be on its way.
     """
     known, lineage = session.engine.states(session.name), session.log.lineage
     holes = max((run.last for run in session.log.holes()), default=0)
-    kept = {max(known, default=0), max((s for s in known if s <= lineage.covered_through), default=0)}
+    kept = {max((s for s in known if s <= lineage.covered_through), default=0)}
     kept |= {min((s for s in known if s >= holes), default=0)} if holes else set()
     kept |= {c.seq - 1 for c in checkpoints(session)}
-    return [s for s in known if s not in kept]
+    return [s for s in known if s < begun and s not in kept]
 
 
 def _empty(session: Session, seqs: Sequence[int]) -> None:
@@ -318,8 +347,7 @@ def _empty(session: Session, seqs: Sequence[int]) -> None:
 
 def repack(session: Session, at: int, begun: PurgeBegun) -> None:
     """What the segments that a purge (begun at `at`) takes have beside the purged content is written into new ones. Idempotent."""
-    going = {int(seq) for seq in begun.stand_ins}
-    done = {old for p in segments.all_standing(session.engine, session.name, at) if p.segment.begun == at for old in p.segment.replaces}
+    going, done = {int(seq) for seq in begun.stand_ins}, _replaced(session, at)
     for place in segments.standing(session.engine, session.name, [seq for seq in begun.segments if seq not in done]):
         there = {row.seq for row in _rows_at(session, members(place.segment.runs))}
         rest = [seq for seq in members(place.segment.runs) if seq in there and seq not in going and seq not in session.log.erased()]
@@ -330,7 +358,22 @@ def repack(session: Session, at: int, begun: PurgeBegun) -> None:
             codec.refuse_unless_sound(row, session.name)
         frame, size = segments.pack(rows)
         fresh = Segment(begun=at, runs=ranges.union((s, s) for s in rest), size=size, replaces=(place.seq,), packed=frame)
-        session.log.write(lambda now, fresh=fresh: [fresh] if now.purging == at else [])  # type: ignore[misc]
-    for place in segments.all_standing(session.engine, session.name, at):
-        if place.segment.begun == at:
-            _read_back(session, place.seq, members(place.segment.runs))
+        session.log.write(_once(session, at, fresh))
+    try:
+        for place in segments.all_standing(session.engine, session.name, at):
+            if place.segment.begun == at:
+                _read_back(session, place.seq, members(place.segment.runs))
+    except Corrupt:
+        if session.log.catch_up().purging == at:  # else others have finished it, and took that segment since
+            raise
+
+
+def _replaced(session: Session, at: int) -> set[int]:
+    """The segments that the purge begun at `at` has packed anew already."""
+    places = segments.all_standing(session.engine, session.name, at)
+    return {old for place in places if place.segment.begun == at for old in place.segment.replaces}
+
+
+def _once(session: Session, at: int, fresh: Segment) -> Callable[[Lineage], Sequence[Entry]]:
+    """Unless others, who go on with the same purge, have written it, or have ended the purge."""
+    return lambda now: [fresh] if now.purging == at and _replaced(session, at).isdisjoint(fresh.replaces) else []

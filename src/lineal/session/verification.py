@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from lineal.holder import Clock
 
 
-_FOR_EVER = 1 << 62
-
-
 class Reports(tuple[Report, ...]):
     """All that was found; `clean` if nothing is wrong (an open compaction is not wrong, it is in progress)."""
 
@@ -153,16 +150,11 @@ class _Reader:
     def _packs(self) -> None:
         """What is declared of segments, as of now. Nothing where that is damaged itself."""
         try:
-            entries = [self.log.look(row) for row in self.engine.find(self.name, "pack")]
+            entries = (self.log.look(row) for row in self.engine.find(self.name, "pack"))
+            self.manifest = {p.seq: p.runs for e in entries if isinstance(e, PackCommitted) for p in e.segments}
             self.emptied = self.log.segments_gone()
         except (Corrupt, Unavailable):
-            return
-        self.manifest = {p.seq: p.runs for e in entries if isinstance(e, PackCommitted) for p in e.segments}
-        if entries and isinstance(entries[0], PackBegun):
-            self.emptied = ranges.union([*self.emptied, (self._newest_pack(), _FOR_EVER)])  # it is being aborted
-
-    def _newest_pack(self) -> int:
-        return next((row.seq for row in self.engine.find(self.name, "pack", 1)), 0)
+            self.emptied = ()
 
     def _may_be_empty(self, row: Row) -> bool:
         if row.kind != "segment":

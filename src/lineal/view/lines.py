@@ -233,7 +233,7 @@ def _pack_committed(e: PackCommitted) -> Told:
 
 
 def _pack_aborted(e: PackAborted) -> Told:
-    return f"pack of seq {e.begun} aborted: {len(e.leftovers):,} segments emptied", {"begun": e.begun, "leftovers": list(e.leftovers)}
+    return f"pack of seq {e.begun} aborted: {len(e.leftovers):,} segments go", {"begun": e.begun, "leftovers": list(e.leftovers)}
 
 
 def _pack_finished(e: PackFinished) -> Told:

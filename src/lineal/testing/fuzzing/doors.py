@@ -197,6 +197,7 @@ VERBS: dict[str, Verb] = {
     "expand": lambda s, r: s.expand(_name(r)),
     "search": lambda s, r: s.search(_name(r), r.choice((1, 5, odd(r)))),
     "prune": lambda s, r: s.prune(odd(r), odd(r), r.random() < 0.5),
+    "pack": lambda s, r: s.pack(odd(r), r.random() < 0.5),
     "purge": lambda s, r: s.purge(_names(r), r.random() < 0.5),
 }
 
