@@ -332,6 +332,7 @@ def _purge_finished(old: Lineage, seq: int, inner: str, e: PurgeFinished) -> Lin
 
 
 def _pack_begun(old: Lineage, seq: int, inner: str, e: PackBegun) -> Lineage:
+    assert not old.packing, f"L7 at {seq}: a pack begins, {old.packing} is open"
     return _replace(old, packing=seq)
 
 

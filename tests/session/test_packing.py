@@ -15,10 +15,13 @@ import pytest
 import zstandard
 
 from lineal.engines.memory import MemoryEngine
+from lineal.entries import PackBegun
 from lineal.errors import Corrupt, LinealError, Refused, Unavailable
+from lineal.holder import lease
 from lineal.policy import Policy
 from lineal.rules.integrity import CompactionVerdict
 from lineal.session import Session, segments
+from lineal.session.log import Log
 from lineal.session.outcomes import Compacted, Record
 from lineal.store import Store
 from lineal.testing.faults import FaultyEngine
@@ -180,6 +183,20 @@ def test_small_segments_of_a_block_are_joined(session: Session, fill: Any, brief
     assert len(rows_of(session, "segment")) == 4 and len(full) == 1
 
 
+def test_a_pinned_turn_stays_raw_and_is_packed_when_asked_for(session: Session, fill: Any, brief: Any) -> None:
+    """By default nothing that is shown, and nothing that is not covered; a segment that reaches above the bound is left alone."""
+    fill(session, 4)
+    session.pin("t2")
+    fill(session, 16, 4)
+    session.keep("graph", "g", [Record({"n": 1})])
+    session.compact(brief)
+    before, covered = seen(session), session.log.lineage.covered_through
+    packed = session.pack()
+    assert packed.runs[0] == (1, 2) and packed.runs[1][0] > 3 and packed.runs[-1][1] <= covered
+    assert session.pack(before=4).runs == ((3, 3),)
+    assert seen(session) == before and session.verify().clean
+
+
 def test_a_joined_segment_brings_along_what_is_shown_now(session: Session, fill: Any, brief: Any) -> None:
     """Packed at rest, gone on with, packed again: what the first pack took may be shown still."""
     fill(session, 6)
@@ -290,6 +307,24 @@ def test_a_removal_does_not_wait_for_a_packer(house: Any, session: Session, fill
     assert house.reopen(session).verify().clean
 
 
+def test_two_packs_that_begin_at_once_are_told_apart(house: Any, session: Session, fill: Any, brief: Any, monkeypatch: Any) -> None:
+    """R33: who finds a pack open behind its own look at the log does not begin a second one."""
+    grown(session, fill, brief)
+    other = house.session()
+    told: list[Any] = []
+
+    def write(decide: Any) -> Any:
+        if not told:
+            mark = PackBegun(runs=((1, 2),), entries=2, bytes=9, pre_digest="", lease=lease(other.holder, 60, other.clock))
+            told.append(other.log.write(lambda lineage: [mark]))
+        return Log.write(session.log, decide)
+
+    monkeypatch.setattr(session.log, "write", write)
+    with pytest.raises(Refused, match="in flight"):
+        session.pack()
+    assert len(rows_of(session, "pack_begun")) == 1
+
+
 def test_appends_go_on_beside_a_pack(house: Any, session: Session, fill: Any, say: Any, brief: Any) -> None:
     """R37: an append that comes between is a lost race for the packer, never for the agent."""
     grown(session, fill, brief)
@@ -337,6 +372,22 @@ def test_a_purge_takes_packed_content_too(house: Any, session: Session, fill: An
     assert again.verify().clean and not holds(again, SECRET) and [t.id for t in again.turns()][:8] == [f"t{n}" for n in range(8)]
     again.purge([t.id for t in again.turns()][:20])
     assert again.verify().clean and house.reopen(again).verify().clean
+
+
+def test_what_a_purged_purge_said_of_segments_still_holds(session: Session, fill: Any, say: Any, brief: Any) -> None:
+    """R54: the second purge takes over what the first one declared."""
+    fill(session, 2)
+    session.append(say.user(50, f"The token must be {SECRET}."), id="second")
+    session.append(say.user(51, "The other must be something-else-4711."), id="first")
+    fill(session, 12, 2)
+    session.compact(brief)
+    session.pack(before=session.status().head)
+    session.purge(["first"])
+    fill(session, 8, 20)
+    session.compact(brief)
+    session.purge(["second"])
+    assert [row for row in rows_of(session, "purge_begun") if row.erased], "the first purge was purged itself"
+    assert session.verify().clean and not holds(session, SECRET) and not holds(session, "4711")
 
 
 def test_a_purge_reaches_a_packed_fork_and_what_it_packed(house: Any, session: Session, fill: Any, say: Any, brief: Any) -> None:

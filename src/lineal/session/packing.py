@@ -3,11 +3,10 @@
 | step | rows | a crash here means |
 |---|---|---|
 | choose the rows, check each against its digest | raw | nothing happened |
-| keep a fresh materialised state | raw | nothing happened |
 | append `PackBegun` (runs, digest before) | raw | the raw rows are the truth; the next call aborts it |
 | append a segment, read it back, check each body in it | raw and packed | the same: the segments are leftovers |
 | append `PackCommitted` (segments, digest after) | raw and packed | the segments are the truth; dropping goes on |
-| read the segments again; keep a state behind them, drop old states | raw and packed | the same |
+| read the segments again; keep a state behind them, drop older ones | raw and packed | the same |
 | drop raw content and replaced segments, see that it is gone | partly raw | the same; dropping is idempotent |
 | append `PackFinished` | packed | done |
 | or: append `PackAborted` (leftovers) | raw and packed | the raw rows are the truth, and the packer cannot go on; emptying does |
@@ -174,7 +173,6 @@ def _begin(session: Session, before: int | None, held: Lease) -> tuple[_Plan, in
             plan = _Plan() if waiting else _plan(session, now, before)
             if not plan.runs:
                 return []
-            session.log.keep_state(read_back=True)  # so that opening folds nothing of what is packed
             return [PackBegun(runs=plan.runs, entries=plan.entries, bytes=plan.bytes, pre_digest=plan.digest, lease=held)]
 
         rows = session.log.write(decide)[1]
