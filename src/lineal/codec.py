@@ -171,7 +171,7 @@ def _plain(value: Any) -> Any:
 
 def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:
     """The entry in `data`. Raises `Corrupt` for bytes that are no entry, `Unavailable` for a newer format or an unknown kind."""
-    data, newline, packed = data.partition(b"\n") if _SEGMENT.match(data) else (data, b"", b"")
+    whole, data = data, head(data)
     try:
         fields = from_json(data)
         version, kind = fields.pop("v"), fields["kind"]
@@ -190,7 +190,12 @@ def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:
             "upgrade lineal; the entry was left as it is",
         )
     entry = _converted(fields, session, seq)
-    return msgspec.structs.replace(entry, packed=packed) if isinstance(entry, Segment) else entry
+    return msgspec.structs.replace(entry, packed=whole[len(data) + 1 :]) if isinstance(entry, Segment) else entry
+
+
+def head(data: bytes) -> bytes:
+    """The JSON of an entry's bytes: all of them, but for a segment, whose frame stands behind a newline."""
+    return data.partition(b"\n")[0] if _SEGMENT.match(data) else data
 
 
 _SEGMENT = re.compile(rb'\{"v":\d+,"kind":"segment"[,}]')  # of any version: what this one cannot read it must know by name

@@ -183,14 +183,10 @@ def written(folder: Path) -> None:
         dialects(store)
     anchor_path.with_name(f"{anchor_path.name}.lock").unlink()
     reading_path.write_text(json.dumps(read(store_path), indent=1) + "\n")
-    lines = ({"kind": codec.kind_of(e), "body": codec.encode(e).hex(), "value": told_of(codec.encode(e))} for e in ENTRIES)
+    bodies = ((e, codec.encode(e)) for e in ENTRIES)
+    lines = ({"kind": codec.kind_of(e), "body": body.hex(), "value": codec.from_json(codec.head(body))} for e, body in bodies)
     entries_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     cli.main(["export", str(store_path), "-s", "agent", "--output", str(export_path)], standalone_mode=False)
-
-
-def told_of(body: bytes) -> Any:
-    """The JSON of an entry; a segment's frame stands behind a newline."""
-    return codec.from_json(body.partition(b"\n")[0])
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class _Reader:
             entries = (self.log.look(row) for row in self.engine.find(self.name, "pack"))
             self.manifest = {p.seq: p.runs for e in entries if isinstance(e, PackCommitted) for p in e.segments}
             self.emptied = self.log.segments_gone()
-        except (Corrupt, Unavailable):
+        except Corrupt:
             self.emptied = ()
 
     def _may_be_empty(self, row: Row) -> bool:
