@@ -497,6 +497,7 @@ def test_a_removal_of_packed_rows_that_is_cut_off_anywhere_goes_on(fill: Any, sa
         again = Store(engine).session("agent", POLICY, brief)
         assert again.verify().clean and ([(t.seq, t.id, t.message) for t in again.turns()], again.messages()) == whole, k
         assert verb == "prune" or not holds(again, SECRET), k
+        assert len([row for row in rows_of(again, "segment") if not row.erased]) == (verb == "purge"), k
 
 
 def test_a_prune_takes_a_segment_when_nothing_is_left_of_what_it_stands_for(house: Any, session: Session, fill: Any, brief: Any) -> None:

@@ -227,10 +227,8 @@ def _while_open(begun: int, entry: Entry) -> Callable[[Lineage], Sequence[Entry]
 
 
 def _segment(session: Session, begun: int, plan: _Plan, chunk: Sequence[int]) -> Segment:
-    """The segment of these rows, their content checked once more."""
+    """The segment of these rows."""
     rows = [session.log.restored(row) for row in _rows_at(session, chunk)]
-    for row in rows:
-        codec.refuse_unless_sound(row, session.name)
     if len(rows) != len(chunk):
         raise _Overtaken  # a prune took them since
     frame, size = segments.pack(rows)
@@ -345,16 +343,13 @@ def _empty(session: Session, seqs: Sequence[int]) -> None:
 
 def repack(session: Session, at: int, begun: PurgeBegun) -> None:
     """What the segments that a purge (begun at `at`) takes have beside the purged content is written into new ones. Idempotent."""
-    going, done = {int(seq) for seq in begun.stand_ins}, _replaced(session, at)
-    for place in segments.standing(session.engine, session.name, [seq for seq in begun.segments if seq not in done]):
+    going = {int(seq) for seq in begun.stand_ins}
+    for place in segments.standing(session.engine, session.name, begun.segments):
         there = {row.seq for row in _rows_at(session, members(place.segment.runs))}
         rest = [seq for seq in members(place.segment.runs) if seq in there and seq not in going and seq not in session.log.erased()]
         if not rest:
             continue
-        rows = [session.log.restored(row) for row in _rows_at(session, rest)]
-        for row in rows:
-            codec.refuse_unless_sound(row, session.name)
-        frame, size = segments.pack(rows)
+        frame, size = segments.pack([session.log.restored(row) for row in _rows_at(session, rest)])
         fresh = Segment(begun=at, runs=ranges.union((s, s) for s in rest), size=size, replaces=(place.seq,), packed=frame)
         session.log.write(_once(session, at, fresh))
     try:
