@@ -179,6 +179,8 @@ class Log(Declared):
             self._refuse_unless_linked(behind, row.digest)
         elif row.seq == self.lineage.head and row.digest.hex() != self.lineage.digest:
             raise self._damage(Corrupt(self.session, row.seq, self.lineage.digest[:16], row.digest.hex()[:16], "chain broken"))
+        elif (run := self.hole_at(row.seq + 1)) and run.first == row.seq + 1 and run.before not in ("", row.digest.hex()):
+            raise self._damage(Corrupt(self.session, row.seq, run.before[:16], row.digest.hex()[:16], "chain broken"))
 
     def _refuse_unless_linked(self, row: Row, before: bytes) -> None:
         linked = codec.link(before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner)
@@ -199,25 +201,30 @@ class Log(Declared):
                 if whole and row.kind == codec.PRUNED:
                     raise Refused(_pruned(self.session, row.seq, row.seq))
                 if row.seq != expected:
-                    before = self._cross(expected, row.seq, whole)
+                    before = self._cross(expected, row.seq, whole, before)
                 if before is not None:
                     self._refuse_unless_linked(row, before)
                 if row.seq > above or not row.erased:
                     yield row, self.entry(row)
                 before, expected = row.digest, row.seq + 1
             if expected <= last:
-                self._cross(expected, last + 1, whole)
+                self._cross(expected, last + 1, whole, before)
         except Corrupt as damage:
             self.latch(str(damage))
             raise
 
-    def _cross(self, expected: int, found: int, whole: bool) -> bytes | None:
-        """Step over a declared hole; the chain goes on behind it with the digest the prune recorded."""
+    def _cross(self, expected: int, found: int, whole: bool, digest: bytes | None = None) -> bytes | None:
+        """Step over a declared hole; the chain goes on behind it with the digest the prune recorded.
+
+        `digest`: of the row in front of it, which must be what stood there when the prune was begun.
+        """
         seq, before = expected, ""
         while seq < found:
             run = self.fresh(partial(self.hole_at, seq))
             if run is None:
                 raise Corrupt(self.session, seq, f"entry {seq}", f"none before entry {found}", "missing entries, phantom deletion")
+            if digest is not None and run.first == expected and run.before and run.before != digest.hex():
+                raise Corrupt(self.session, expected - 1, run.before[:16], digest.hex()[:16], "chain broken")
             if whole:
                 raise Refused(_pruned(self.session, run.first, run.last))
             if found <= run.last:

@@ -92,6 +92,10 @@ class _Reader:
                 yield Finding(gap=Gap(seq, row.seq - 1, ids))
                 self.before, self.lineage = None, None
                 return
+            if self.before is not None and run.first == seq and run.before not in ("", self.before.hex()):
+                yield Finding(
+                    row=RowSeen(seq - 1, link_ok=False, id=f"seq {seq - 1}")
+                )  # not the row that stood there when the prune was begun
             inside = row.seq <= run.last
             self.before, self.lineage = (None if inside else bytes.fromhex(run.after)), None
             seq = row.seq if inside else run.last + 1
