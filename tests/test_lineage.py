@@ -49,6 +49,7 @@ WHOLE = Lineage(
     checkpointed_time=77.5,
     pruning=1,
     purging=2,
+    packing=3,
     policy={"trigger": 5, "checkpoint_every_minutes": None},
 )
 

@@ -18,7 +18,7 @@ MODULE_LINES, FUNCTION_LINES, ADAPTER_LINES = 400, 70, 250
 
 # From the ground up. A module imports from its own layer or from a lower one, never from a higher one.
 LAYERS = (
-    ("errors", "entries"),
+    ("errors", "values", "entries"),
     ("policy", "ranges", "lineage", "fold"),
     ("engines", "codec", "messages", "tokens", "anchors", "anchor", "holder", "rules", "summarizers", "transcripts", "samples"),
     ("working_set",),
@@ -28,7 +28,7 @@ LAYERS = (
     ("cli", "__main__"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-PURE = ("errors", "entries", "policy", "ranges", "lineage", "fold", "rules", "anchors", "messages", "working_set", "view")
+PURE = ("errors", "values", "entries", "policy", "ranges", "lineage", "fold", "rules", "anchors", "messages", "working_set", "view")
 IMPURE_IMPORTS = {
     "apsw", "asyncio", "datetime", "io", "multiprocessing", "os", "pathlib", "random", "secrets",
     "shutil", "socket", "sqlite3", "subprocess", "sys", "tempfile", "threading", "time", "uuid",

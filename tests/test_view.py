@@ -11,7 +11,7 @@ import pytest
 import lineal
 from lineal import view
 from lineal.codec import to_json
-from lineal.entries import ENTRY_TYPES, Evicted, HostRecord, PruneBegun, Suspended, Unknown
+from lineal.entries import ENTRY_TYPES, Evicted, Holder, HostRecord, Lease, PackBegun, PruneBegun, Suspended, Unknown
 from lineal.rules.cut import protected
 from lineal.session import Session, travel
 from lineal.summarizers import SummaryRequest
@@ -66,6 +66,9 @@ def everything(session: Session) -> list[view.TimelineRow]:
     session.note_eviction(["a20"], "host")
     session.unpin("u1")
     session.rollback(session.status().head - 3)
+    session.pack()
+    session.log.write(lambda lineage: [PackBegun(runs=(), entries=0, bytes=0, pre_digest="", lease=Lease(Holder(""), 0.0, 0.0))])
+    session.finish_removal()
     fork = session.fork("child")
     fork.purge(["u0"])
     fork.compact()
@@ -118,6 +121,11 @@ def test_every_entry_is_one_readable_line(session: Session) -> None:
         ("suspended", "compaction suspended: view 900 tokens, trigger 900, floor 400, pins 10"),
         ("purge_begun", "purge begun: content of 1 turn (u0)"),
         ("prune_begun", "prune begun: "),
+        ("pack_begun", "pack begun: "),
+        ("segment", "segment of seq 1"),
+        ("pack_committed", " committed: 1 segments"),
+        ("pack_aborted", " aborted: 0 segments go"),
+        ("pack_finished", " finished"),
         ("x.note", "x.note: line 3, why torn"),
     ],
 )

@@ -76,6 +76,7 @@ class AsyncSession:
     restorable = _twin(Session.restorable)
     verify = _twin(Session.verify)
     prune = _twin(Session.prune)
+    pack = _twin(Session.pack)
     purge = _twin(Session.purge)
 
     async def compact(self, summarizer: Summarizer | None = None, request_id: str | None = None) -> Outcome:

@@ -5,6 +5,8 @@
     digest(n) = H(digest(n-1), header(n), inner(n))        digest(0) = H("lineal", session name)
     header(n) = seq, kind, generation, size of the body, unique key, lookup keys
 
+A segment's body is that JSON, a newline (which canonical JSON never holds), and a compressed frame.
+
 The chain runs over digests, not over bytes, so that a purge can drop salt and body while the chain still verifies;
 without the random salt nobody can confirm a guess of what stood there. The header is in the chain, so that a changed
 column is as visible as a changed body.
@@ -18,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -35,9 +38,12 @@ from lineal.entries import (
     Entry,
     Forked,
     HostRecord,
+    PackAborted,
+    PackCommitted,
     PruneBegun,
     PurgeBegun,
     RolledBack,
+    Segment,
     TurnAppended,
     Unknown,
 )
@@ -148,7 +154,8 @@ def encode(entry: Entry) -> bytes:
         raise PolicyError(
             Verdict("append", "not_an_entry", message=f"{kind_of(entry)}: {e}.", remedy="correct the argument that is named")
         ) from e
-    return to_json({"v": FORMAT, "kind": fields.pop("kind"), **fields})
+    body = to_json({"v": FORMAT, "kind": fields.pop("kind"), **{name: value for name, value in fields.items() if name != "packed"}})
+    return body + b"\n" + entry.packed if isinstance(entry, Segment) else body
 
 
 def _plain(value: Any) -> Any:
@@ -164,6 +171,7 @@ def _plain(value: Any) -> Any:
 
 def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:
     """The entry in `data`. Raises `Corrupt` for bytes that are no entry, `Unavailable` for a newer format or an unknown kind."""
+    whole, data = data, head(data)
     try:
         fields = from_json(data)
         version, kind = fields.pop("v"), fields["kind"]
@@ -181,7 +189,16 @@ def decode(data: bytes, session: str = "", seq: int = 0) -> Entry:
             f"this version reads format {FORMAT}",
             "upgrade lineal; the entry was left as it is",
         )
-    return _converted(fields, session, seq)
+    entry = _converted(fields, session, seq)
+    return msgspec.structs.replace(entry, packed=whole[len(data) + 1 :]) if isinstance(entry, Segment) else entry
+
+
+def head(data: bytes) -> bytes:
+    """The JSON of an entry's bytes: all of them, but for a segment, whose frame stands behind a newline."""
+    return data.partition(b"\n")[0] if _SEGMENT.match(data) else data
+
+
+_SEGMENT = re.compile(rb'\{"v":\d+,"kind":"segment"[,}]')  # of any version: what this one cannot read it must know by name
 
 
 def _converted(fields: Any, session: str, seq: int) -> Entry:
@@ -196,14 +213,19 @@ def _converted(fields: Any, session: str, seq: int) -> Entry:
 
 def read(row: Row, session: str) -> Entry:
     """The entry of a row that has its content; never believed unless its bytes are those of its digest. Raises as `decode` does."""
-    if digest(row.salt, row.body) != row.inner:
-        what = "truncated" if len(row.body) < row.size else "altered"
-        expected = f"{row.size} bytes of digest {row.inner.hex()[:16]}"
-        raise Corrupt(session, row.seq, expected, f"{len(row.body)} others", what)
+    refuse_unless_sound(row, session)
     entry = decode(row.body, session, row.seq)
     if kind_of(entry) != row.kind:
         raise Corrupt(session, row.seq, f"an entry of kind {row.kind}", f"one of kind {kind_of(entry)}", "misfit")
     return entry
+
+
+def refuse_unless_sound(row: Row, session: str) -> None:
+    """Raise `Corrupt` unless the row's content is that of its digest."""
+    if digest(row.salt, row.body) != row.inner:
+        what = "truncated" if len(row.body) < row.size else "altered"
+        expected = f"{row.size} bytes of digest {row.inner.hex()[:16]}"
+        raise Corrupt(session, row.seq, expected, f"{len(row.body)} others", what)
 
 
 def stand_ins(found: dict[str, Any], session: str, seq: int) -> dict[int, Entry]:
@@ -226,7 +248,8 @@ def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
     """(unique key, lookup keys). `branch` counts the rollbacks before: a turn left behind may be said again."""
     match entry:
         case TurnAppended():
-            return f"turn:{branch}:{entry.id}", (f"turn:{entry.id}",)
+            # On the first branch the unique key is the lookup key, too: an id that stands four times in a row costs more than its text.
+            return (f"turn@{branch}:{entry.id}", (f"turn:{entry.id}",)) if branch else (f"turn:{entry.id}", ())
         case EffectIntended():
             return f"intent:{entry.key}:{entry.attempt}", (f"effect:{entry.key}", lookalike_key(entry.tool, entry.arguments))
         case EffectSettled() | EffectResolved() | EffectAttached():
@@ -243,6 +266,10 @@ def keys_of(entry: Entry, branch: int) -> tuple[str | None, tuple[str, ...]]:
             return None, ("prune",)
         case PurgeBegun():
             return None, ("purge",)
+        case Segment():
+            return None, tuple(segment_key(seq) for seq, _ in entry.runs[:1])
+        case PackCommitted() | PackAborted():
+            return None, ("pack",)
         case HostRecord():
             group = host_group(entry.space, entry.group)
             return None, (group, host_key(entry.space, entry.group, entry.key)) if entry.key else (group,)
@@ -256,6 +283,14 @@ def host_group(space: str, group: str) -> str:
 
 def host_key(space: str, group: str, key: str) -> str:
     return f"host:{len(space)}:{len(group)}:{space}:{group}:{key}"
+
+
+BLOCK_BITS = 10  # rows whose content is in one segment have seqs of one block of 1,024
+
+
+def segment_key(seq: int) -> str:
+    """Under which the segments of a row's block are found."""
+    return f"segment:{seq >> BLOCK_BITS}"
 
 
 def lookalike_key(tool: str, arguments: str) -> str:

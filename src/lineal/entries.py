@@ -21,6 +21,9 @@ people; nothing is ever ordered or decided by them, except that a lease of anoth
 | `usage` | what the provider counted for the view |
 | `prune_begun`, `prune_finished` | these raw rows are being dropped; are gone |
 | `purge_begun`, `purge_finished` | these entries' content is being erased; is gone |
+| `pack_begun`, `pack_aborted` | the content of these old rows is being copied into segments; that came to nothing, they are being emptied |
+| `segment` | salts and bodies of a run of rows, compressed |
+| `pack_committed`, `pack_finished` | these segments stand for these rows from now on; what is not needed any more is gone |
 | `host` | what a framework keeps beside the conversation (a checkpoint of its own); in no view |
 """
 
@@ -28,11 +31,20 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
-
-
-class Struct(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of all values in a log: immutable; a field at its default takes no bytes."""
+from lineal.values import Anchor as Anchor
+from lineal.values import Call as Call
+from lineal.values import Holder as Holder
+from lineal.values import Lease as Lease
+from lineal.values import Node as Node
+from lineal.values import Note as Note
+from lineal.values import Piece as Piece
+from lineal.values import Pin as Pin
+from lineal.values import Range as Range
+from lineal.values import Result as Result
+from lineal.values import Run as Run
+from lineal.values import Struct as Struct
+from lineal.values import Stub as Stub
+from lineal.values import Turn as Turn
 
 
 class Entry(Struct, frozen=True, tag_field="kind", kw_only=True):
@@ -40,134 +52,6 @@ class Entry(Struct, frozen=True, tag_field="kind", kw_only=True):
 
     at: float = 0.0
     before: tuple[int, ...] = ()
-
-
-# --- values inside entries -------------------------------------------------------------------------------------------
-
-
-class Turn(Struct, frozen=True):
-    """One message as callers see it: `message` is exactly what was given; `digest` (hex) is over its stored bytes.
-
-    `tokens` is what the view shows of it, before calibration by reported usage.
-    """
-
-    seq: int
-    id: str
-    author: str
-    role: str
-    tokens: int
-    digest: str
-    message: Any
-
-
-class Call(Struct, frozen=True):
-    """A tool call inside a turn: its id, the tool, and the digest of its canonical arguments (hex)."""
-
-    id: str
-    tool: str = ""
-    arguments: str = ""
-
-
-class Result(Struct, frozen=True):
-    """A result inside a turn. `final` is False for an interim ("status": "pending") result."""
-
-    call: str
-    final: bool = True
-
-
-class Holder(Struct, frozen=True):
-    """Who is doing something that takes time. Enough to tell on the same machine, without a clock, that it died."""
-
-    token: str
-    host: str = ""
-    boot: str = ""
-    pid: int = 0
-    started: int = 0
-
-
-class Lease(Struct, frozen=True):
-    """A holder's right to finish, until `deadline` (seconds since 1970) or `boot_deadline` (seconds since its boot)."""
-
-    holder: Holder
-    deadline: float
-    boot_deadline: float
-
-
-class Anchor(Struct, frozen=True):
-    """A fact that a summary must not be trusted to remember: typed, exact, carried as data (R18).
-
-    `kind`: constraint, decision, failed, task, commit, id, hash, path, url, number. `seq`: the turn it stands in.
-    """
-
-    kind: str
-    value: str
-    seq: int
-    author: str = "user"
-
-
-Range = tuple[int, int]  # first and last seq, both inside
-
-
-class Node(Struct, frozen=True, tag_field="item", tag="node"):
-    """What stands in the view for turns that left it. `summary` is lossy; `spill` is byte-exact through its handle.
-
-    `tokens` and `bytes` measure what is shown; `source_tokens` what it stands for; `count` is in turns. `dialect` is the
-    one that was spoken when it was made: what comes later does not change how it is shown (R28).
-    """
-
-    kind: Literal["summary", "spill"]
-    generation: int
-    ranges: tuple[Range, ...]
-    count: int
-    tokens: int
-    bytes: int
-    source_tokens: int = 0
-    text: str = ""
-    dialect: str = "openai"
-
-    @property
-    def handle(self) -> str:
-        return f"g{self.generation}"
-
-    @property
-    def covered_through(self) -> int:
-        return self.ranges[-1][1]
-
-
-class Note(Struct, frozen=True, tag_field="item", tag="note"):
-    """Machine-made text in the view, standing behind `seq`. Frozen, so that the rendered prefix is too (R28)."""
-
-    seq: int
-    text: str
-    tokens: int
-    bytes: int
-    dialect: str = "openai"
-
-
-class Stub(Struct, frozen=True):
-    """From now on blocks of `turn` above `limit` bytes are shown as a stub with a handle; the turn's size in the view then."""
-
-    turn: str
-    limit: int
-    tokens: int
-    bytes: int
-
-
-class Pin(Struct, frozen=True):
-    """A promise to keep a turn (by `id`) or a `text` verbatim in the view."""
-
-    id: str
-    text: str = ""
-    turn: str = ""
-
-
-class Run(Struct, frozen=True):
-    """Rows `first`..`last` that left the store, and the chain digests on both sides of the hole."""
-
-    first: int
-    last: int
-    before: str
-    after: str
 
 
 # --- entries ---------------------------------------------------------------------------------------------------------
@@ -331,8 +215,11 @@ class Usage(Entry, frozen=True, tag="usage"):
 
 
 class PruneBegun(Entry, frozen=True, tag="prune_begun"):
+    """`segments`: those that stand for no row any more once these are gone; their content goes with them."""
+
     runs: tuple[Run, ...]
     entries: int
+    segments: tuple[int, ...] = ()
 
 
 class PruneFinished(Entry, frozen=True, tag="prune_finished"):
@@ -344,7 +231,7 @@ class PurgeBegun(Entry, frozen=True, tag="purge_begun"):
 
     `seqs` are the purged turns', `effects` the keys whose outcome goes with them; `nodes` are the view's that lose their
     text. `checkpoints` and `generations` are no longer usable. No content stands here: what a later purge would have to
-    erase (a note) is in `PurgeFinished`.
+    erase (a note) is in `PurgeFinished`. `segments` hold some of the content: what else is in them is packed anew, then they go.
     """
 
     turns: tuple[str, ...]
@@ -354,11 +241,61 @@ class PurgeBegun(Entry, frozen=True, tag="purge_begun"):
     nodes: tuple[Node, ...] = ()
     seqs: tuple[int, ...] = ()
     effects: tuple[str, ...] = ()
+    segments: tuple[int, ...] = ()
 
 
 class PurgeFinished(Entry, frozen=True, tag="purge_finished"):
     begun: int
     note: Note | None = None
+
+
+class PackBegun(Entry, frozen=True, tag="pack_begun"):
+    """Salts and bodies (`bytes` in all) of the `entries` rows in `runs` are being copied into segments, which hold older segments'
+    content too where they take their place. `pre_digest` is over seqs and inner digests of all these rows, as they stand.
+    """
+
+    runs: tuple[Range, ...]
+    entries: int
+    bytes: int
+    pre_digest: str
+    lease: Lease
+
+
+class Segment(Entry, frozen=True, tag="segment"):
+    """Salts and bodies of the rows in `runs`: `size` bytes, in `packed` as one compressed frame (`session/segments.py`).
+
+    `begun`: the seq of the pack, or purge, that wrote it. It takes the place of the older segments in `replaces`. The fold
+    passes over it. Without `packed` it is what stands for a segment whose content is gone.
+    """
+
+    begun: int = 0
+    runs: tuple[Range, ...] = ()
+    size: int = 0
+    replaces: tuple[int, ...] = ()
+    packed: bytes = b""
+
+
+class PackCommitted(Entry, frozen=True, tag="pack_committed"):
+    """The manifest: `segments` stand for the rows of the pack begun at `begun`, and for the segments in `replaced`.
+
+    `post_digest` is over the same as `pre_digest` was, as the segments were read back.
+    """
+
+    begun: int
+    segments: tuple[Piece, ...]
+    post_digest: str
+    replaced: tuple[int, ...] = ()
+
+
+class PackAborted(Entry, frozen=True, tag="pack_aborted"):
+    """The pack came to nothing, and its packer may not go on. `leftovers`: segments that it had written; their content goes."""
+
+    begun: int
+    leftovers: tuple[int, ...] = ()
+
+
+class PackFinished(Entry, frozen=True, tag="pack_finished"):
+    begun: int
 
 
 class HostRecord(Entry, frozen=True, tag="host"):
@@ -386,5 +323,5 @@ class Unknown(Entry, frozen=True, tag="unknown"):
 ENTRY_TYPES: tuple[type[Entry], ...] = (
     TurnAppended, CompactionBegun, CompactionCommitted, CompactionAborted, Evicted, Suspended, CheckpointTaken, RolledBack, Forked,
     EffectIntended, EffectAttached, EffectSettled, EffectResolved, Pinned, Unpinned, Usage,
-    PruneBegun, PruneFinished, PurgeBegun, PurgeFinished, HostRecord,
+    PruneBegun, PruneFinished, PurgeBegun, PurgeFinished, PackBegun, Segment, PackCommitted, PackAborted, PackFinished, HostRecord,
 )  # fmt: skip

@@ -13,6 +13,7 @@ Invariants, checked after every step, also where Python leaves out assertions, b
 | L4 | `generation <= last_generation`; a compaction in flight has a generation above every committed one |
 | L5 | the watermark never falls |
 | L6 | an entry that names the one before it in a chain names the newest of that chain |
+| L7 | a segment is of the pack, or of the purge, that is open; a pack is committed, or aborted, once |
 """
 
 from __future__ import annotations
@@ -37,12 +38,17 @@ from lineal.entries import (
     HostRecord,
     Node,
     Note,
+    PackAborted,
+    PackBegun,
+    PackCommitted,
+    PackFinished,
     Pinned,
     PruneBegun,
     PruneFinished,
     PurgeBegun,
     PurgeFinished,
     RolledBack,
+    Segment,
     Stub,
     Suspended,
     TurnAppended,
@@ -224,6 +230,7 @@ def _rolled_back(old: Lineage, seq: int, inner: str, e: RolledBack) -> Lineage:
         checkpointed_time=old.checkpointed_time,
         pruning=old.pruning,
         purging=old.purging,
+        packing=old.packing,
     )
 
 
@@ -237,7 +244,7 @@ def _forked(old: Lineage, seq: int, inner: str, e: Forked) -> Lineage:
     kept = (i for i in old.items if not (isinstance(i, TurnItem) and i.seq in purged))
     pins = tuple(p for p in old.pins if p.turn not in purged.values())
     after = _with_items(old, (*kept, *([e.note] if e.note else [])), pins=pins, in_flight=None, effects=effects)
-    return _replace(after, epoch=old.epoch + 1, suspended=False, ineffective=0, changed_at=seq, pruning=0, purging=0)
+    return _replace(after, epoch=old.epoch + 1, suspended=False, ineffective=0, changed_at=seq, pruning=0, purging=0, packing=0)
 
 
 def _intended(old: Lineage, seq: int, inner: str, e: EffectIntended) -> Lineage:
@@ -334,6 +341,26 @@ def _purge_finished(old: Lineage, seq: int, inner: str, e: PurgeFinished) -> Lin
     return _push(after, e.note) if e.note else after
 
 
+def _pack_begun(old: Lineage, seq: int, inner: str, e: PackBegun) -> Lineage:
+    assert not old.packing, f"L7 at {seq}: a pack begins, {old.packing} is open"
+    return _replace(old, packing=seq)
+
+
+def _segment(old: Lineage, seq: int, inner: str, e: Segment) -> Lineage:
+    """One whose content is gone (in a fork, after an abort) says nothing of where it belongs."""
+    assert not e.packed or e.begun in (old.packing, old.purging), f"L7 at {seq}: a segment of {e.begun}"
+    return old
+
+
+def _pack_decided(old: Lineage, seq: int, inner: str, e: PackCommitted | PackAborted) -> Lineage:
+    assert e.begun == old.packing, f"L7 at {seq}: {e.begun} is decided, {old.packing} is open"
+    return _replace(old, packing=seq)
+
+
+def _pack_finished(old: Lineage, seq: int, inner: str, e: PackFinished) -> Lineage:
+    return _replace(old, packing=0)
+
+
 def _carried(old: Lineage, seq: int, inner: str, e: HostRecord | Unknown) -> Lineage:
     return old
 
@@ -359,6 +386,11 @@ _STEPS: dict[type[Entry], Callable[[Lineage, int, str, Any], Lineage]] = {
     PruneFinished: _prune_finished,
     PurgeBegun: _purge_begun,
     PurgeFinished: _purge_finished,
+    PackBegun: _pack_begun,
+    Segment: _segment,
+    PackCommitted: _pack_decided,
+    PackAborted: _pack_decided,
+    PackFinished: _pack_finished,
     HostRecord: _carried,
     Unknown: _carried,
 }

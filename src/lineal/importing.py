@@ -258,8 +258,8 @@ class _Import:
                 wanted[_host_compaction(item)] = HOST_COMPACTION
 
         def decide(lineage: Lineage) -> Sequence[Entry]:
-            rows = self.session.engine.scan(self.session.name, 0, lineage.head, tuple(set(wanted.values())))
-            standing = {row.body for row in rows}
+            there = self.session.log.entries(0, lineage.head, tuple(set(wanted.values())))
+            standing = {e.raw for _, e in there if isinstance(e, Unknown)}
             return [Unknown(name=name, raw=raw) for raw, name in wanted.items() if raw not in standing]
 
         self.session.log.write(decide)

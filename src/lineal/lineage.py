@@ -99,7 +99,7 @@ class Lineage(Struct, frozen=True):
     """The working memory at one seq. Immutable; `items` is the view in the order it is shown.
 
     `promised`: seqs of pinned turns that came along when a rollback left the rest of their branch behind. `chains`: the seq of
-    the newest entry of each chain; no rollback sets one back.
+    the newest entry of each chain; no rollback sets one back. `packing`: where the open pack stands: begun, committed or aborted.
     """
 
     session: str
@@ -134,6 +134,7 @@ class Lineage(Struct, frozen=True):
     checkpointed_time: float = 0.0
     pruning: int = 0
     purging: int = 0
+    packing: int = 0
     policy: dict[str, Any] = {}
     chains: dict[str, int] = {}
 

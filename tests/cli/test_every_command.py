@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[Arguments, str, str]] = {
     "verify": (lambda s: [s], "POST_COMPACTION_CLEAN", "reports"),
     "doctor": (lambda s: [s], "durability", "checks"),
     "prune": (lambda s: [s, "--dry-run", "--keep-checkpoints", 0], "would drop", "pruned"),
+    "pack": (lambda s: [s, "--dry-run"], "would pack ", "packed"),
     "purge": (lambda s: [s, loose_turn(s), "--dry-run"], "would erase", "purged"),
     "export": (lambda s: [s], '"role"', "messages"),
     "guard take": (lambda s: [s, "--table", "entries", "--manifest", s.parent / "new.guard"], " records of 'entries'", "manifest"),

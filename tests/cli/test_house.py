@@ -22,6 +22,29 @@ def test_a_dry_prune_and_a_real_one_drop_the_same(run: Any, store: Path) -> None
     assert "nothing can go" in run("prune", store, "--before", 2).stdout
 
 
+def test_a_pack_leaves_every_answer_as_it_was(run: Any, store: Path) -> None:
+    """R43, R46: and the file is smaller."""
+    asked = [("context",), ("log",), ("search", "commit"), ("expand", "g1"), ("ledger",), ("export",)]
+    before = [run(verb, store, *rest).stdout for verb, *rest in asked if verb != "log"]
+    lines, size = run("log", store).stdout.splitlines(), store.stat().st_size
+    dry = json.loads(run("pack", store, "--dry-run", "--json").stdout)["packed"]
+    real = json.loads(run("pack", store, "--json").stdout)["packed"]
+    assert (dry["entries"], dry["runs"], dry["segments"]) == (real["entries"], real["runs"], real["segments"]) and real["entries"] > 20
+    assert [run(verb, store, *rest).stdout for verb, *rest in asked if verb != "log"] == before
+    assert run("log", store).stdout.splitlines()[: len(lines)] == lines and run("verify", store).exit_code == 0
+    assert store.stat().st_size < size and "nothing to pack" in run("pack", store).stdout
+
+
+def test_a_prune_goes_by_age_number_and_size(run: Any, store: Path) -> None:
+    assert "nothing can go" in run("prune", store, "--older-than", "30d", "--keep-checkpoints", 0).stdout
+    whole = json.loads(run("prune", store, "--dry-run", "--keep-checkpoints", 0, "--older-than", 0, "--json").stdout)["pruned"]["entries"]
+    for bound, value in (("--keep-entries", 60), ("--max-bytes", 20_000)):
+        found = json.loads(run("prune", store, "--dry-run", "--keep-checkpoints", 0, bound, value, "--json").stdout)["pruned"]["entries"]
+        assert 0 < found <= whole
+    odd = run("prune", store, "--older-than", "a month")
+    assert odd.exit_code == 2 and "no span of time" in odd.stderr
+
+
 def test_a_purge_asks_first_and_then_erases_for_good(run: Any, store: Path) -> None:
     """R54: the words are nowhere in the file any more."""
     with lineal.connect(store, create=False) as opened:

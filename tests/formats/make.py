@@ -17,7 +17,7 @@ from typing import Any
 from lineal import codec
 from lineal.cli import cli
 from lineal.engines.sqlite_rows import FORMAT
-from lineal.entries import Entry, Suspended, Unknown
+from lineal.entries import Entry, Holder, Lease, PackBegun, Suspended, Unknown
 from lineal.lineage import Lineage
 from lineal.policy import Policy
 from lineal.session import Session
@@ -136,6 +136,16 @@ def trimmed(store: Store) -> None:
     session.purge(["u12"])
 
 
+def packed(store: Store) -> None:
+    """The same life, with all that is old in a segment; and a pack that came to nothing."""
+    session = agent(store, "packed")
+    session.pack()
+    dead = Lease(Holder("nobody"), 0.0, 0.0)
+    session.log.write(lambda lineage: [PackBegun(runs=((1, 2),), entries=2, bytes=90, pre_digest="00", lease=dead)])
+    session.finish_removal()
+    session.append(user(13), id="u13")
+
+
 def _said_more(session: Session) -> Session:
     session.append([m for n in range(5, 8) for m in (answer(n), user(n))], id=[i for n in range(5, 8) for i in (f"a{n}", f"u{n}")])
     return session
@@ -169,10 +179,12 @@ def written(folder: Path) -> None:
     with connect(store_path, anchor=anchor_path, clock=Fixed()) as store:
         agent(store)
         trimmed(store)
+        packed(store)
         dialects(store)
     anchor_path.with_name(f"{anchor_path.name}.lock").unlink()
     reading_path.write_text(json.dumps(read(store_path), indent=1) + "\n")
-    lines = ({"kind": codec.kind_of(e), "body": codec.encode(e).hex(), "value": codec.from_json(codec.encode(e))} for e in ENTRIES)
+    bodies = ((e, codec.encode(e)) for e in ENTRIES)
+    lines = ({"kind": codec.kind_of(e), "body": body.hex(), "value": codec.from_json(codec.head(body))} for e, body in bodies)
     entries_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     cli.main(["export", str(store_path), "-s", "agent", "--output", str(export_path)], standalone_mode=False)
 

@@ -188,7 +188,7 @@ def test_entries_are_the_same_values_and_the_same_bytes(number: int) -> None:
         kept = json.loads(line)
         body = bytes.fromhex(kept["body"])
         entry = codec.decode(body)
-        assert codec.kind_of(entry) == kept["kind"] and codec.from_json(body) == kept["value"]
+        assert codec.kind_of(entry) == kept["kind"] and codec.from_json(codec.head(body)) == kept["value"]
         assert codec.encode(entry) == body, kept["kind"]
 
 

@@ -49,7 +49,7 @@ def test_bytes_of_an_entry_changed(entry: Any, seed: int) -> None:
 @settings(max_examples=150, deadline=None)
 @given(SAMPLES, SEEDS)
 def test_fields_of_an_entry_changed(entry: Any, seed: int) -> None:
-    read(as_bytes(changed(codec.from_json(codec.encode(entry)), Random(seed), 0.1)))
+    read(as_bytes(changed(codec.from_json(codec.head(codec.encode(entry))), Random(seed), 0.1)))
 
 
 @settings(max_examples=100, deadline=None)

@@ -23,6 +23,7 @@ EXPLAINED: dict[str, str] = {
     "effects: a dead holder is taken for live": "a dead holder's effect is presented as *unknown* before the rule is asked",
     "log: a state of another session is believed": "its digest is that of another chain, and the chain's place is compared, too",
     "log: a state of another seq is believed": "the digest of another seq is compared with that of this row, too",
+    "packing: the digests of before and after are not compared": "each body was compared with its row when its segment was read back",
     "removal: pinned turns may be pruned": "a pinned turn stands in the view, and the view keeps it",
     "removal: purges before the fork are carried out in it again": "there is nothing left of them to be erased",
     "spilling: a spilled turn that reads back otherwise is believed": "a row with another digest breaks the chain, and the read refuses it",

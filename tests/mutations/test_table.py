@@ -15,7 +15,7 @@ import pytest
 from lineal.rules import tables
 
 SRC = Path(__file__).parents[2] / "src" / "lineal"
-ROOMS = ("compaction", "effects", "removal", "travel", "log")
+ROOMS = ("compaction", "effects", "removal", "packing", "travel", "log")
 
 
 @pytest.fixture

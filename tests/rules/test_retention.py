@@ -18,6 +18,7 @@ CASES = [
     ("needed_by_spills", RetentionFacts(RUN, Needs(spills=((11, 11),)))),
     ("needed_by_pins", RetentionFacts(RUN, Needs(pins=((10, 10),)))),
     ("needed_by_hosts", RetentionFacts(RUN, Needs(hosts=((18, 19),)))),
+    ("needed_by_segments", RetentionFacts(RUN, Needs(segments=((18, 18),)))),
     ("free", RetentionFacts(RUN)),
     ("free", RetentionFacts(RUN, Needs(view=((21, 30),), checkpoints=((1, 9),)))),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import msgspec
 import pytest
 
 from lineal import codec
-from lineal.engines.memory import MemoryEngine
+from lineal.engines.memory import MemoryEngine, _Log
 from lineal.entries import CompactionCommitted, EffectAttached, TurnAppended
 from lineal.errors import Corrupt, Refused
 from lineal.lineage import Lineage
 from lineal.policy import Policy
+from lineal.rules.integrity import CompactionVerdict
 from lineal.session import Session
 from lineal.session.log import pack
 from lineal.session.outcomes import Compacted
@@ -265,3 +267,33 @@ def test_a_state_that_a_purge_left_behind_is_a_purge_in_progress(session: Sessio
     assert [verdict for verdict, _ in found(session)] == ["COMPACTION_IN_PROGRESS"]
     session.finish_removal()
     assert [verdict for verdict, _ in found(session)] == ["POST_COMPACTION_CLEAN"]
+
+
+def test_a_row_that_was_rewritten_in_front_of_a_hole_is_named(session: Session, fill: Any, brief: Any) -> None:
+    """R59: what the prune recorded of the row in front of the hole vouches for it, as the row behind it would."""
+    fill(session, 4)
+    with session.effect("deploy", {"n": 1}, key="k") as effect:
+        effect.settle("ok")
+    fill(session, 16, 4)
+    session.compact(brief)
+    session.prune()
+    rows = list(session.engine.scan(session.name))
+    kept = next(row for row in rows if row.kind == "effect_settled")
+    assert kept.seq + 1 not in {row.seq for row in rows}
+    body = kept.body.replace(b'"outcome":"ok"', b'"outcome":"no"')
+    before = next(row.digest for row in rows if row.seq == kept.seq - 1)
+    forged = replace(kept, body=body, inner=codec.digest(kept.salt, body))
+    forged = replace(
+        forged, digest=codec.link(before, kept.seq, kept.kind, kept.generation, kept.size, kept.unique, kept.keys, forged.inner)
+    )
+    memory = MemoryEngine()
+    for row in rows:
+        memory._logs.setdefault(session.name, _Log()).add(forged if row.seq == kept.seq else row)
+    for seq in session.engine.states(session.name):
+        memory.put_state(session.name, seq, (session.engine.state(session.name, seq) or (0, b""))[1])
+    store = Store(memory)
+    assert [(r.verdict, r.seqs) for r in store.verify(session.name)] == [(CompactionVerdict.CHAIN_BROKEN, (kept.seq,))]
+    with pytest.raises(Corrupt, match="chain broken"):
+        store.session(session.name, session.policy, brief).ledger()
+    with pytest.raises(Corrupt, match="chain broken"):
+        Store(memory).session(session.name, session.policy, brief).ledger("k")

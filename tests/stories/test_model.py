@@ -27,6 +27,7 @@ from lineal.errors import Conflict, Refused, Unavailable
 from lineal.policy import Policy
 from lineal.session import Session
 from lineal.session.outcomes import Compacted, Plan
+from lineal.session.segments import all_standing, standing, unpack
 from lineal.store import Store
 from lineal.summarizers import Summary, SummaryRequest
 from lineal.testing.faults import FaultyEngine
@@ -84,6 +85,7 @@ TROUBLED: dict[str, Callable[[Session, int], object]] = {
     "recover": lambda s, n: s.recover(),
     "rollback": lambda s, n: s.rollback(max(0, s.status().head - 4)),
     "prune": lambda s, n: s.prune(keep_checkpoints=0),
+    "pack": lambda s, n: s.pack(),
     "purge": lambda s, n: s.purge([_oldest(s)]),
 }
 
@@ -103,7 +105,10 @@ class One:
 def _stored(session: Session) -> bytes:
     """Every byte that the engine keeps of the session's entries and states."""
     states = (session.engine.state(session.name, seq) for seq in session.engine.states(session.name))
-    return b"\n".join([*(row.body for row in session.engine.scan(session.name)), *(zlib.decompress(s[1][32:]) for s in states if s)])
+    full = [place.seq for place in all_standing(session.engine, session.name)]
+    packed = (unpack(p.segment, session.name, p.seq, 1 << 28) for p in standing(session.engine, session.name, full))
+    bodies = [row.body for row in session.engine.scan(session.name)] + [body for content in packed for _, body in content.values()]
+    return b"\n".join([*bodies, *(zlib.decompress(s[1][32:]) for s in states if s)])
 
 
 class Life(RuleBasedStateMachine):
@@ -413,6 +418,16 @@ class Life(RuleBasedStateMachine):
         dropped = self.do(one, lambda: session.prune(keep_checkpoints=keep))
         assert planned.ranges == dropped.ranges or dropped.entries >= planned.entries
         assert session.messages() == shown, "pruning changes nothing that is shown"
+
+    @rule(who=who, hand=hand, above=st.integers(0, 30), whole=st.booleans())
+    def pack(self, who: int, hand: int, above: int, whole: bool) -> None:
+        one, session = self.one(who), self.one(who).hands[hand]
+        seen = session.messages(), session.turns(), session.ledger(), session.view().anchors
+        before = max(1, session.status().head - above) if whole else None
+        planned = session.pack(before, dry_run=True)
+        packed = self.do(one, lambda: session.pack(before))
+        assert (packed.runs, packed.entries, packed.segments, packed.damaged) == (planned.runs, planned.entries, planned.segments, ())
+        assert (session.messages(), session.turns(), session.ledger(), session.view().anchors) == seen, "packing changes nothing"
 
     @rule(who=who, hand=hand, pick=pick)
     def purge(self, who: int, hand: int, pick: int) -> None:

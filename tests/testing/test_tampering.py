@@ -24,7 +24,7 @@ def kept() -> Kept:
     return lived(InMemory())
 
 
-@pytest.mark.parametrize(("engine", "every"), [("memory", 37), ("sqlite", 97)])
+@pytest.mark.parametrize(("engine", "every"), [("memory", 37), ("sqlite", 91)])
 def test_no_edit_is_read_as_sound(engine: str, every: int, tmp_path: Path, tell: Callable[[str], None]) -> None:
     """R59, R61: a sample of the rows of a store with every kind of entry; each edit is among them, and is named."""
     tally = tampering.campaign(tmp_path if engine == "sqlite" else None, every=every)

@@ -148,7 +148,8 @@ def _recorded(archive: Session, account: CompactionAudit) -> int:
             "lost": [asdict(v) for v in account.lost],
         }
     )
-    standing = (row.seq for row in archive.engine.scan(archive.name, 0, archive.status().head, (SURVIVAL,)) if row.body == raw)
+    there = archive.log.entries(0, archive.status().head, (SURVIVAL,))
+    standing = (row.seq for row, e in there if isinstance(e, Unknown) and e.raw == raw)
     return next(standing, 0) or archive.log.write(lambda lineage: [Unknown(name=SURVIVAL, raw=raw)])[1][0].seq
 
 

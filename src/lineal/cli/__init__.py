@@ -31,7 +31,7 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Change": (change.import_, change.compact, change.spill, change.pin, change.unpin),
     "Go back": (back.checkpoint, back.recover, back.rollback, back.fork),
     "World": (world.effect, hooks.hook, serve.mcp),
-    "House": (house.verify, house.doctor, house.prune, house.purge, house.export, house.rules),
+    "House": (house.verify, house.doctor, house.prune, house.pack, house.purge, house.export, house.rules),
     "Guard other stores": (guard.guard,),
 }
 

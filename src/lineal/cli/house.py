@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineal.cli.report import Out, as_json, written
-from lineal.cli.stores import anchor_option, answers, chosen, on_session, on_store, session_option
+from lineal.cli.report import Out, as_json, counting, written
+from lineal.cli.stores import age, anchor_option, answers, chosen, on_session, on_store, session_option
 from lineal.errors import Corrupt, PolicyError, Unavailable, Verdict
 
 if TYPE_CHECKING:
@@ -114,11 +114,14 @@ def doctor(out: Out, store: str | None, anchor: str | None) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--keep-checkpoints", type=click.IntRange(min=0), metavar="N", help="Newest checkpoints that stay reachable (default: all).")
 @click.option("--before", type=click.IntRange(min=1), metavar="SEQ", help="Only entries below this seq.")
-def prune(out: Out, session: Session, dry_run: bool, keep_checkpoints: int | None, before: int | None) -> None:
-    """Drop raw entries that no view, checkpoint, fork, handle, pin or effect needs any more."""
+@click.option("--older-than", type=age, metavar="AGE", help="Only entries recorded longer ago: seconds, or 15m, 12h, 30d, 2w.")
+@click.option("--keep-entries", type=click.IntRange(min=0), metavar="N", help="The newest N entries stay.")
+@click.option("--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="The oldest go until bodies of so many bytes are left.")
+def prune(out: Out, session: Session, dry_run: bool, keep_checkpoints: int | None, **bounds: Any) -> None:
+    """Drop raw entries that no view, checkpoint, fork, handle, pin or effect needs any more. Of several bounds the most careful holds."""
     from lineal.ranges import told
 
-    done = session.prune(before, keep_checkpoints, dry_run)
+    done = session.prune(keep_checkpoints=keep_checkpoints, dry_run=dry_run, **bounds)
     out.give({"session": session.name, "pruned": done})
     if not done.entries:
         out.say("nothing can go: everything that is retained is still needed")
@@ -126,6 +129,20 @@ def prune(out: Out, session: Session, dry_run: bool, keep_checkpoints: int | Non
     out.say(
         f"{'would drop' if dry_run else 'dropped'} {done.entries:,} entries, seq {told(done.ranges)}, and {len(done.states):,} old states"
     )
+
+
+@click.command("pack", short_help="Compress the content of old entries; reads go on as before.")
+@on_session
+@click.option("--before", type=click.IntRange(min=1), metavar="SEQ", help="Entries below this seq (default: what the view shows no more).")
+@click.option("--dry-run", is_flag=True, help="Only say what would be packed, and how small.")
+def pack(out: Out, session: Session, before: int | None, dry_run: bool) -> None:
+    """Compress the content of entries that the view shows no more. Every read goes on as before; it needs the extra `pack`."""
+    with counting(out, "entries") as told:
+        done = session.pack(before, dry_run, told)
+    out.give({"session": session.name, "packed": done})
+    out.say(str(done))
+    for seq in done.damaged:
+        out.say(f"entry {seq} is not what its digest says, and was left as it is: run `lineal verify`", "yellow")
 
 
 @click.command("purge", short_help="Erase the content of turns for good, everywhere.")

@@ -132,8 +132,8 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def counting(out: Out, what: str) -> Iterator[Callable[[int], None] | None]:
-    """A running count of `what`, with its rate, on stderr, where that is a terminal."""
+def counting(out: Out, what: str) -> Iterator[Callable[..., None] | None]:
+    """A running count of `what`, with its rate, on stderr, where that is a terminal: called with how many are done (and of how many)."""
     if out.json or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -143,7 +143,7 @@ def counting(out: Out, what: str) -> Iterator[Callable[[int], None] | None]:
     columns = (SpinnerColumn(), TextColumn(f"{{task.completed:,}} {what}, {{task.fields[rate]:,.0f}}/s"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, rate=0.0)
-        yield lambda done: bar.update(task, completed=done, rate=done / (bar.tasks[task].elapsed or 1.0))
+        yield lambda done, of=None: bar.update(task, completed=done, total=of, rate=done / (bar.tasks[task].elapsed or 1.0))
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------

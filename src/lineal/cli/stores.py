@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,17 @@ store_argument = click.argument("store", metavar="STORE")
 session_option = click.option("-s", "--session", "name", metavar="NAME", help="Session to use (default: the only one of the store).")
 anchor_option = click.option("--anchor", metavar="FILE", help="File outside the store that remembers each session's head.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+
+
+def age(value: str) -> float:
+    """Seconds in a span of time: a number of them, or a number with a unit (`90s`, `15m`, `12h`, `30d`, `2w`)."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw]?)", value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is no span of time: give seconds, or a number with one of {', '.join(UNITS)}")
+    return float(found[1]) * UNITS[found[2] or "s"]
+
 
 _POLICY_OPTIONS = (
     click.option("--trigger", "policy_trigger", type=int, metavar="TOKENS", help="View size at which compaction engages."),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from lineal.entries import Range
 from lineal.errors import Verdict
 from lineal.ranges import told
 from lineal.rules import Row, Table
@@ -49,6 +50,7 @@ class RowSeen:
 
     `size`, `found_size`: bytes, as the header says and as read. `inner_ok`: the content matches its digest. `link_ok`:
     header and content chain to the row before. `erased`: content is gone; `erased_declared`: a purge entry says so.
+    `stands_for`: of a segment, the rows whose content it holds, as the manifest has them.
     """
 
     seq: int
@@ -61,6 +63,7 @@ class RowSeen:
     erased: bool = False
     erased_declared: bool = False
     id: str = ""
+    stands_for: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,13 @@ def _row(finding: Finding) -> RowSeen:
     return finding.row
 
 
+def _called(row: RowSeen) -> str:
+    return f"row {row.seq}, the segment of rows {told(row.stands_for)}," if row.stands_for else f"row {row.seq}"
+
+
 def _told_gap(finding: Finding) -> str:
     if finding.row is not None:
-        return f"row {finding.row.seq} has lost its {finding.row.size} bytes and no purge entry says so"
+        return f"{_called(finding.row)} has lost its {finding.row.size} bytes and no purge entry says so"
     assert finding.gap is not None
     return f"rows {told([(finding.gap.first, finding.gap.last)])} are gone and no prune entry says so"
 
@@ -155,14 +162,14 @@ TABLE: Table[Finding] = Table(
             "a row is shorter than its header says, and not what its digest says",
             "`TRUNCATED` at seq n",
             lambda f: f.row is not None and not f.row.erased and not f.row.inner_ok and f.row.found_size < f.row.size,
-            tell=lambda f: f"row {_row(f).seq} has {_row(f).found_size} of its {_row(f).size} bytes",
+            tell=lambda f: f"{_called(_row(f))} has {_row(f).found_size} of its {_row(f).size} bytes",
         ),
         Row(
             "altered",
             "a row is other than its digest or its size says",
             "`ALTERED` at seq n",
             lambda f: f.row is not None and not f.row.erased and (not f.row.inner_ok or f.row.found_size != f.row.size),
-            tell=lambda f: f"row {_row(f).seq} ({_row(f).found_size} bytes of {_row(f).size}) is not what its digest says",
+            tell=lambda f: f"{_called(_row(f))} ({_row(f).found_size} bytes of {_row(f).size}) is not what its digest says",
         ),
         Row(
             "phantom_deletion",

@@ -31,6 +31,7 @@ class Needs:
     spills: tuple[Range, ...] = ()
     pins: tuple[Range, ...] = ()
     hosts: tuple[Range, ...] = ()
+    segments: tuple[Range, ...] = ()
 
     def all(self) -> tuple[Range, ...]:
         return union(r for f in fields(self) for r in getattr(self, f.name))
@@ -77,6 +78,7 @@ TABLE: Table[RetentionFacts] = Table(
         _needed("spills", "a spill handle answers with it", "drop the rows around these; a handle stays good"),
         _needed("pins", "a pin promises it verbatim", "unpin it first"),
         _needed("hosts", "a host keeps it, and has not released it", "release it first; `session.release`"),
+        _needed("segments", "it is a segment, and holds the content of a row that stays", "drop what it stands for; it is emptied then"),
         Row(
             "free",
             "nothing that can be reached needs it",

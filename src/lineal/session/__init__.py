@@ -13,17 +13,30 @@ from typing import TYPE_CHECKING, Any, overload
 
 from lineal import working_set
 from lineal.anchor import HeadAnchor
-from lineal.codec import arguments_digest
 from lineal.engines import Engine
-from lineal.entries import CompactionCommitted, Entry, Holder, Pin, Pinned, Range, Turn, Unpinned, Usage
-from lineal.errors import CompactionLineageError, Corrupt, PolicyError, Refused, Verdict, quoted
-from lineal.holder import Clock, alive
+from lineal.entries import CompactionCommitted, Entry, Holder, Range, Turn, Usage
+from lineal.errors import CompactionLineageError, Corrupt, PolicyError, Verdict, quoted
+from lineal.holder import Clock
 from lineal.lineage import Lineage, TurnItem
 from lineal.policy import Policy
 from lineal.rules.cut import open_calls
 from lineal.rules.rollback import Checkpoint
-from lineal.session import appending, compaction, effects, forking, hosting, recall, removal, spilling, summarizing, travel, verification
-from lineal.session.arguments import count, maybe, text, texts
+from lineal.session import (
+    appending,
+    compaction,
+    effects,
+    forking,
+    hosting,
+    packing,
+    pins,
+    recall,
+    removal,
+    spilling,
+    summarizing,
+    travel,
+    verification,
+)
+from lineal.session.arguments import count, maybe, seconds, text, texts
 from lineal.session.effects import Effect
 from lineal.session.log import Log
 from lineal.session.outcomes import (
@@ -32,6 +45,7 @@ from lineal.session.outcomes import (
     Kept,
     LedgerRow,
     Outcome,
+    Packed,
     Plan,
     Pruned,
     Purged,
@@ -42,6 +56,8 @@ from lineal.session.outcomes import (
     Status,
     View,
 )
+from lineal.session.retaining import Bound
+from lineal.session.sizes import status
 from lineal.summarizers import Summarizer, Summary
 from lineal.tokens import Counter
 
@@ -177,24 +193,7 @@ class Session:
 
     def status(self) -> Status:
         """Sizes and states at the head, without reading any turn."""
-        lineage = self.log.catch_up()
-        unknown = [e.key for e in lineage.effects if e.state == "unknown" or not alive(e.lease, self.clock, expires=False)]
-        return Status(
-            session=self.name,
-            head=lineage.head,
-            generation=lineage.generation,
-            tokens=lineage.view_tokens,
-            bytes=lineage.bytes,
-            items=len(lineage.items),
-            suspended=lineage.suspended,
-            open_calls=open_calls(lineage.turns),
-            unknown_effects=tuple(unknown),
-            watermark=lineage.watermark,
-            in_flight=lineage.in_flight.generation if lineage.in_flight else None,
-            epoch=lineage.epoch,
-            latched=self.log.latched,
-            digest=lineage.digest,
-        )
+        return status(self)
 
     def record_usage(self, input_tokens: int, output_tokens: int = 0) -> Status:
         """What the provider counted for the view as it is now. It can only tighten the counter (R25)."""
@@ -245,29 +244,11 @@ class Session:
 
     def pin(self, what: Turn | str) -> str:
         """Keep a turn (a `Turn`, or its id) or a text verbatim in the view through every compaction. Returns the pin's id."""
-        lineage = self.log.catch_up()
-        id = text(what.id if isinstance(what, Turn) else what, "pin")
-        if lineage.turn(id) is None and (isinstance(what, Turn) or self.log.find(f"turn:{id}", 1)):
-            raise Refused(
-                Verdict("pin", "not_in_view", message=f"turn {id!r} does not stand verbatim in the view.", remedy="pin its text instead")
-            )
-        pin = Pin(id, turn=id) if lineage.turn(id) else Pin(f"text:{arguments_digest(id)[:12]}", text=id)
-        if any(p == pin for p in lineage.pins):
-            return pin.id
-
-        def decide(lineage: Lineage) -> Sequence[Entry]:
-            return [Pinned(pin=pin, note=working_set.pin_note(lineage, pin, self.counter))]
-
-        self.log.write(decide)
-        return pin.id
+        return pins.pin(self, what)
 
     def unpin(self, pin: Turn | str) -> None:
         """Lift a pin (its id, its turn, or its text). Raises `Refused` for an unknown one."""
-        id = text(pin.id if isinstance(pin, Turn) else pin, "pin")
-        found = next((p for p in self.log.catch_up().pins if id in (p.id, p.turn, p.text)), None)
-        if found is None:
-            raise Refused(Verdict("pin", "unknown_pin", message=f"{id!r} is not pinned.", remedy="see view().pins"))
-        self.log.write(lambda lineage: [Unpinned(id=found.id)])
+        pins.unpin(self, pin)
 
     # --- back and forth ----------------------------------------------------------------------------------------------
 
@@ -338,9 +319,31 @@ class Session:
         self.log.latch(f"{reports[0].verdict.name}: {reports[0].detail}" if reports.damaged else None)
         return reports
 
-    def prune(self, before: int | None = None, keep_checkpoints: int | None = None, dry_run: bool = False) -> Pruned:
-        """Drop raw entries that nothing reachable needs; alone, all of them. `dry_run` says what would go."""
-        return removal.prune(self, maybe(count, before, "seq", 1), maybe(count, keep_checkpoints, "count"), dry_run)
+    def prune(
+        self,
+        before: int | None = None,
+        keep_checkpoints: int | None = None,
+        dry_run: bool = False,
+        older_than: float | None = None,
+        keep_entries: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Pruned:
+        """Drop raw entries that nothing reachable needs; alone, all of them. `dry_run` says what would go.
+
+        Only entries below seq `before`; recorded more than `older_than` seconds ago; but for the newest `keep_entries`; the
+        oldest until bodies of `max_bytes` bytes are retained. Of several the most careful holds.
+        """
+        since = None if older_than is None else self.clock.wall() - seconds(older_than, "age")
+        sizes = maybe(count, keep_entries, "count"), maybe(count, max_bytes, "size")
+        bound = Bound(maybe(count, before, "seq", 1), since, *sizes)
+        return removal.prune(self, bound, maybe(count, keep_checkpoints, "count"), dry_run)
+
+    def pack(self, before: int | None = None, dry_run: bool = False, progress: Callable[[int, int], None] | None = None) -> Packed:
+        """Compress the content of entries that the view shows no more (or of all below seq `before`); every read goes on as before.
+
+        `progress` is told entries packed and in all. Raises `Unavailable` without the extra `pack`, `Refused` while another packs.
+        """
+        return packing.pack(self, maybe(count, before, "seq", 1), dry_run, progress)
 
     def purge(self, ids: Iterable[str], dry_run: bool = False) -> Purged:
         """Erase the content of these turns everywhere, for good; returns the receipt."""

@@ -34,6 +34,13 @@ def count(value: object, what: str, least: int = 0) -> int:
     raise _wrong(what, "no_count", f"{quoted(value)} is no {what}", f"give a whole number from {least:,} to {MOST:,}")
 
 
+def seconds(value: object, what: str, least: int = 0) -> float:
+    """`value`, if it is a number of seconds, not below `least`. Raises `PolicyError`."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= MOST:
+        return value
+    raise _wrong(what, "no_seconds", f"{quoted(value)} is no {what}", f"give seconds, from {least:,} up")
+
+
 def maybe(check: Any, value: object, what: str, least: int = 0) -> Any:
     """None, or what `check` makes of the value."""
     return None if value is None else check(value, what, least)

@@ -352,6 +352,7 @@ def _confirm(session: Session, seq: int, digest: bytes) -> None:
     row = next(iter(session.engine.scan(session.name, seq - 1, seq)), None)
     if (row is None or row.erased) and session.log.declared_gone(seq):
         return
+    row = session.log.restored(row) if row else None
     if row is None or row.digest != digest or codec.digest(row.salt, row.body) != row.inner:
         raise Corrupt(session.name, seq, digest.hex()[:16], row.digest.hex()[:16] if row else "nothing", "commit read back differently")
 

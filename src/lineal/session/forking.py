@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -72,7 +72,7 @@ def _rows(session: Session, name: str, lineage: Lineage, at: Checkpoint | int | 
     if past is None:
         message = f"raw entries that session {session.name!r} had in its view at seq {seq} were pruned."
         raise Refused(Verdict("retention", "raw_entries_gone", message=message, remedy="fork at a later seq, or at the head"))
-    copied = codec.relink(session.engine.scan(session.name, 0, seq), codec.seed(name), seq)
+    copied = codec.relink(_copies(session, seq), codec.seed(name), seq)
     end = copied[-1].digest if copied else codec.seed(name)
     start = msgspec.structs.replace(past, session=name, digest=end.hex())
     child, rows = start, list(copied)
@@ -84,12 +84,18 @@ def _rows(session: Session, name: str, lineage: Lineage, at: Checkpoint | int | 
     return _Copy(rows, child, any(r.kind == codec.PRUNED for r in copied))
 
 
+def _copies(session: Session, seq: int) -> Iterator[Row]:
+    """The rows of 1..`seq` with their content, packed ones too: so segments go along empty, and the fork packs for itself."""
+    for row in session.engine.scan(session.name, 0, seq):
+        yield replace(row, salt=b"", body=b"") if row.kind == "segment" else session.log.restored(row)
+
+
 def _forked(session: Session, past: Lineage, start: Lineage, copied: Sequence[Any]) -> Forked:
     entry = Forked(
         parent=session.name,
         parent_digest=past.digest,
         fork_at=past.head,
-        stand_ins=session.log.stand_ins(r.seq for r in copied if r.erased and r.kind != codec.PRUNED),
+        stand_ins=session.log.stand_ins(r.seq for r in copied if r.erased and r.kind not in (codec.PRUNED, "segment")),
         at=round(session.clock.wall(), 3),
     )
     draft = folded(start, start.head + 1, start.digest, "", entry)

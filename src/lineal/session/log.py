@@ -19,40 +19,38 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
 
 import msgspec
 
 from lineal import codec, ranges
 from lineal.anchor import HeadAnchor
 from lineal.engines import Duplicate, Engine, Row
-from lineal.entries import Entry, Forked, PruneBegun, PurgeBegun, Run, Unknown
+from lineal.entries import Entry, PackCommitted, PruneBegun, PurgeBegun
 from lineal.errors import Conflict, Corrupt, LinealError, Refused, Unavailable, Verdict
 from lineal.fold import Misfit, fold, links
 from lineal.holder import Clock
 from lineal.lineage import Lineage, chains_of, empty
 from lineal.rules.integrity import BEING_DELETED, latched
 from lineal.session import states
+from lineal.session.declared import Declared
 from lineal.session.states import pack, unpack
 
 STATE_EVERY = 256  # entries; more where the view is large, so that states cost a constant share of the log
 WRITE_DEADLINE = 30.0  # seconds of lost races after which a write gives up (R37)
 
 Decide = Callable[[Lineage], Sequence[Entry]]
-Found = TypeVar("Found")
 
 
-class Log:
+class Log(Declared):
     """One session's rows and their fold. Thread-safe; another process may write between any two calls.
 
     Without `read_ahead` nothing is folded at the start: for reading the rows of a log that may be damaged.
     """
 
     def __init__(self, engine: Engine, session: str, clock: Clock, anchor: HeadAnchor | None = None, read_ahead: bool = True):
-        self.engine, self.session, self.clock, self.anchor = engine, session, clock, anchor
+        super().__init__(engine, session)
+        self.clock, self.anchor = clock, anchor
         self.lock = threading.RLock()
-        self._runs: list[Run] | None = None
-        self._stand_ins: dict[int, Entry] | None = None
         self._behind = False
         self._state_at = 0
         self.latched = engine.latched(session)
@@ -133,7 +131,7 @@ class Log:
                 lineage = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
             except Misfit as e:
                 raise self._damage(Corrupt(self.session, row.seq, "an entry that can follow", f"a {row.kind}: {e}", "misfit")) from e
-            if isinstance(entry, PruneBegun | PurgeBegun):
+            if isinstance(entry, PruneBegun | PurgeBegun | PackCommitted):
                 self.forget_holes()
         if until is not None and lineage.head < until:
             self._cross(lineage.head + 1, until + 1, whole=True)  # refuses: what stood last was pruned, and no row behind it says so
@@ -147,7 +145,8 @@ class Log:
         start, head = max(0, after - 1), self.lineage.head
         before = codec.seed(self.session) if start == 0 and after == 0 else None
         rows = self.engine.scan(self.session, start, until)
-        return self._vouched(self._verified(rows, start, before, whole=False, last=head if until is None else min(until, head)), after)
+        last = head if until is None else min(until, head)
+        return self._vouched(self._verified(rows, start, before, whole=False, last=last, above=after), after)
 
     def _vouched(self, pairs: Iterable[tuple[Row, Entry]], after: int) -> Iterator[tuple[Row, Entry]]:
         """What stands above `after`, and then a look at what follows the last of it."""
@@ -180,16 +179,21 @@ class Log:
             self._refuse_unless_linked(behind, row.digest)
         elif row.seq == self.lineage.head and row.digest.hex() != self.lineage.digest:
             raise self._damage(Corrupt(self.session, row.seq, self.lineage.digest[:16], row.digest.hex()[:16], "chain broken"))
+        elif (run := self.hole_at(row.seq + 1)) and run.first == row.seq + 1 and run.before not in ("", row.digest.hex()):
+            raise self._damage(Corrupt(self.session, row.seq, run.before[:16], row.digest.hex()[:16], "chain broken"))
 
     def _refuse_unless_linked(self, row: Row, before: bytes) -> None:
         linked = codec.link(before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner)
         if linked != row.digest:
             raise self._damage(Corrupt(self.session, row.seq, linked.hex()[:16], row.digest.hex()[:16], "chain broken"))
 
-    def _verified(self, rows: Iterable[Row], after: int, before: bytes | None, whole: bool, last: int = 0) -> Iterator[tuple[Row, Entry]]:
+    def _verified(
+        self, rows: Iterable[Row], after: int, before: bytes | None, whole: bool, last: int = 0, above: int = 0
+    ) -> Iterator[tuple[Row, Entry]]:
         """Each row with its entry, its place in the chain checked (R59). `whole`: a pruned range is refused, not passed over.
 
-        `last`: the rows must reach at least so far, for so much was acknowledged or read before.
+        `last`: the rows must reach at least so far, for so much was acknowledged or read before. `above`: what stands at or below
+        it is only asked for its digest, and no segment is read for it.
         """
         expected = after + 1
         try:
@@ -197,24 +201,30 @@ class Log:
                 if whole and row.kind == codec.PRUNED:
                     raise Refused(_pruned(self.session, row.seq, row.seq))
                 if row.seq != expected:
-                    before = self._cross(expected, row.seq, whole)
+                    before = self._cross(expected, row.seq, whole, before)
                 if before is not None:
                     self._refuse_unless_linked(row, before)
-                yield row, self.entry(row)
+                if row.seq > above or not row.erased:
+                    yield row, self.entry(row)
                 before, expected = row.digest, row.seq + 1
             if expected <= last:
-                self._cross(expected, last + 1, whole)
+                self._cross(expected, last + 1, whole, before)
         except Corrupt as damage:
             self.latch(str(damage))
             raise
 
-    def _cross(self, expected: int, found: int, whole: bool) -> bytes | None:
-        """Step over a declared hole; the chain goes on behind it with the digest the prune recorded."""
+    def _cross(self, expected: int, found: int, whole: bool, digest: bytes | None = None) -> bytes | None:
+        """Step over a declared hole; the chain goes on behind it with the digest the prune recorded.
+
+        `digest`: of the row in front of it, which must be what stood there when the prune was begun.
+        """
         seq, before = expected, ""
         while seq < found:
-            run = self._fresh(partial(self._hole_at, seq))
+            run = self.fresh(partial(self.hole_at, seq))
             if run is None:
                 raise Corrupt(self.session, seq, f"entry {seq}", f"none before entry {found}", "missing entries, phantom deletion")
+            if digest is not None and run.first == expected and run.before and run.before != digest.hex():
+                raise Corrupt(self.session, expected - 1, run.before[:16], digest.hex()[:16], "chain broken")
             if whole:
                 raise Refused(_pruned(self.session, run.first, run.last))
             if found <= run.last:
@@ -228,59 +238,6 @@ class Log:
             return self.look(row)
         except Corrupt as damage:
             raise self._damage(damage) from damage.__cause__
-
-    def look(self, row: Row) -> Entry:
-        """The same without a latch, for who only looks."""
-        if row.kind == codec.PRUNED:
-            return Unknown(name="x.pruned")
-        if row.erased:
-            stand_in = self._fresh(lambda: self.erased().get(row.seq))
-            if stand_in is None:
-                raise Corrupt(self.session, row.seq, f"{row.size} bytes", "0 bytes, and no purge names it", "erased without a purge")
-            return stand_in
-        return codec.read(row, self.session)
-
-    def holes(self) -> list[Run]:
-        """The declared holes, newest declaration first: a later prune may join earlier ones."""
-        if self._runs is None:
-            found = [codec.read(row, self.session) for row in self.engine.find(self.session, "prune")]
-            runs = [run for e in found if isinstance(e, PruneBegun) for run in e.runs]
-            self._runs = sorted(runs, key=lambda run: run.last, reverse=True)
-        return self._runs
-
-    def _hole_at(self, seq: int) -> Run | None:
-        return next((r for r in self.holes() if r.first <= seq <= r.last), None)
-
-    def erased(self) -> dict[int, Entry]:
-        """Stand-ins for purged rows, by seq."""
-        if self._stand_ins is None:
-            found: dict[int, Entry] = {}
-            for row in reversed(self.engine.find(self.session, "purge")):
-                entry = codec.read(row, self.session) if not row.erased else None
-                if isinstance(entry, PurgeBegun | Forked):
-                    found.update(codec.stand_ins(entry.stand_ins, self.session, row.seq))
-            self._stand_ins = found
-        return self._stand_ins
-
-    def declared_gone(self, seq: int) -> bool:
-        """Whether a prune or a purge says that the row at `seq` is gone, or has lost its content."""
-        return self._fresh(lambda: self._hole_at(seq) or self.erased().get(seq)) is not None
-
-    def stand_ins(self, seqs: Iterable[int]) -> dict[str, Any]:
-        """The stand-ins of erased rows as JSON values by seq, to be declared again in a fork."""
-        return {str(seq): msgspec.to_builtins(self.erased()[seq]) for seq in seqs}
-
-    def _fresh(self, look: Callable[[], Found | None]) -> Found | None:
-        """What `look` finds among the declared holes; looked up anew if it finds nothing, since others prune and purge too."""
-        found = look()
-        if found is None:
-            self.forget_holes()
-            found = look()
-        return found
-
-    def forget_holes(self) -> None:
-        """Prunes and purges are looked up anew at the next hole."""
-        self._runs = self._stand_ins = None
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

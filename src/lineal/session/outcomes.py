@@ -236,6 +236,30 @@ class View:
 
 
 @dataclass(frozen=True)
+class Packed:
+    """What a pack moved into segments, or (dry) would move: `runs` of rows, ranges of seqs with both ends inside.
+
+    `bytes_before`: content of these rows, and segments that were joined with it; `bytes_after`: the segments that hold it now.
+    `segments`: how many; `seqs`: of their rows. `damaged`: rows that are not what their digest says; they were left as they are.
+    """
+
+    runs: tuple[tuple[int, int], ...]
+    entries: int
+    bytes_before: int
+    bytes_after: int
+    segments: int
+    seqs: tuple[int, ...] = ()
+    damaged: tuple[int, ...] = ()
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        if not self.entries:
+            return "nothing to pack"
+        how = "would pack" if self.dry_run else "packed"
+        return f"{how} {self.entries:,} entries into {self.segments:,} segments: {self.bytes_before:,} -> {self.bytes_after:,} bytes"
+
+
+@dataclass(frozen=True)
 class Pruned:
     """What a prune dropped, or (dry) would drop: ranges of seqs, both ends inside. Nothing reachable needed them."""
 

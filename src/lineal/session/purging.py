@@ -53,7 +53,9 @@ class Purge:
         self.repeated = False  # from here on a note may repeat what goes
         self.bared: set[int] = set()
         self.inherited: dict[str, Any] = {}  # stand-ins of earlier purges whose own declaration holds the content, too
+        self.segments: set[int] = set()  # of earlier purges whose declaration goes
         self.stand_ins = dict(self._collect())
+        self.segments |= {place.seq for place in session.log.segments.holding(self.stand_ins)}
         tainted = [seq for seq, e in self.stand_ins.items() if e.__struct_config__.tag in IN_STATES]
         self.states = [s for s in session.engine.states(session.name) if tainted and s >= min(tainted)]
         self.checkpoints = [c.checkpoint_id for c in checkpoints(session) if c.seq - 1 in self.states]
@@ -104,6 +106,7 @@ class Purge:
     def _handed_on(self, e: Forked | PurgeBegun) -> dict[str, Any]:
         """What is left of a declaration when this purge takes over its stand-ins."""
         self.inherited |= e.stand_ins
+        self.segments |= {*e.segments} if isinstance(e, PurgeBegun) else set()
         return {seq: bare for seq, bare in e.stand_ins.items() if bare["kind"] == "turn"}
 
     def _repeats(self, note: Note | None) -> bool:
@@ -137,6 +140,7 @@ class Purge:
             nodes=tuple(self._node(n) for n in self.lineage.nodes if self._node(n) != n),
             seqs=tuple(sorted(self.seqs)),
             effects=tuple(sorted(self.effects)),
+            segments=tuple(sorted(self.segments)),
         )
 
     def receipt(self, kept_by: Sequence[str] = ()) -> Purged:

@@ -33,41 +33,44 @@ from lineal.rules import retention
 from lineal.rules.cut import units
 from lineal.rules.retention import Needs
 from lineal.rules.rollback import Checkpoint
-from lineal.session import hosting, states
+from lineal.session import hosting, packing, retaining, segments, states
 from lineal.session.effects import EFFECT_KINDS
 from lineal.session.log import Decide, Log
 from lineal.session.outcomes import Pruned, Purged
 from lineal.session.purging import Purge
+from lineal.session.retaining import Bound
+from lineal.session.segments import Place
 from lineal.session.travel import checkpoints
 
 if TYPE_CHECKING:
     from lineal.engines import Engine, Row
     from lineal.session import Session
 
-ALWAYS_KEPT = (*EFFECT_KINDS, "prune_begun", "purge_begun", "forked")
+ALWAYS_KEPT = (*EFFECT_KINDS, "prune_begun", "purge_begun", "forked", "pack_committed", "pack_aborted")
 CHUNK = 500  # rows a step of deletion takes, so that appends are never locked out for long (R37)
 
 
 # --- prune -------------------------------------------------------------------------------------------------------------
 
 
-def prune(session: Session, before: int | None, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
-    """Drop raw rows below `before` (default: the head) that nothing reachable needs. A dry run gives the same plan.
+def prune(session: Session, bound: Bound, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
+    """Drop raw rows below the bound (default: the head) that nothing reachable needs. A dry run gives the same plan.
 
     `keep_checkpoints`: how many of the newest checkpoints stay reachable (default: all of them).
     """
     if dry_run:
-        return _prunable(session, session.log.catch_up(), before, keep_checkpoints, dry_run)
+        return _prunable(session, session.log.catch_up(), bound, keep_checkpoints, dry_run)
     plan = Pruned((), 0, ())
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
         """Asked again when others wrote meanwhile: what they took, went back to or forked may need what was to go."""
         nonlocal plan
-        plan = _prunable(session, lineage, before, keep_checkpoints, dry_run)
+        plan = _prunable(session, lineage, bound, keep_checkpoints, dry_run)
         if not plan.ranges:
             return []
         session.log.keep_state(read_back=True)  # behind what goes it is the only place where a fold can begin
-        return [PruneBegun(runs=tuple(_runs(session, plan.ranges)), entries=plan.entries)]
+        emptied = tuple(place.seq for place in _standing(session) if not _stands_for(session, place, plan.ranges))
+        return [PruneBegun(runs=tuple(_runs(session, plan.ranges)), entries=plan.entries, segments=emptied)]
 
     if _begin(session, decide):
         finish(session)
@@ -83,7 +86,7 @@ def _begin(session: Session, decide: Decide) -> list[Row]:
 
         def alone(lineage: Lineage) -> Sequence[Entry]:
             nonlocal others
-            others = bool(lineage.pruning or lineage.purging)
+            others = bool(lineage.pruning or lineage.purging or lineage.packing)
             return [] if others else decide(lineage)
 
         rows = session.log.write(alone)[1]
@@ -91,11 +94,13 @@ def _begin(session: Session, decide: Decide) -> list[Row]:
     return rows
 
 
-def _prunable(session: Session, lineage: Lineage, before: int | None, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
-    until = min(lineage.head, (before - 1) if before else lineage.head)
+def _prunable(session: Session, lineage: Lineage, bound: Bound, keep_checkpoints: int | None, dry_run: bool) -> Pruned:
     kept = checkpoints(session)[:keep_checkpoints]
     needs = _needs(session, lineage, [c.seq for c in kept])
-    runs = retention.prunable(_present(session, until), needs)
+    runs = retention.prunable(_present(session, retaining.until(session, lineage, bound)), needs)
+    runs = retaining.fitting(session, lineage, bound, runs)
+    needs = replace(needs, segments=ranges.union((p.seq, p.seq) for p in _standing(session) if _stands_for(session, p, runs)))
+    runs = retention.prunable(runs, needs)
     stale = _stale_states(session, runs[-1][1] if runs else 0, kept)
     return Pruned(runs, ranges.count(runs), tuple(stale), dry_run)
 
@@ -116,6 +121,17 @@ def _needs(session: Session, lineage: Lineage, kept: Sequence[int]) -> Needs:
         forks=((lineage.head, lineage.head),),
         hosts=hosting.retained(session),
     )
+
+
+def _standing(session: Session) -> Iterator[Place]:
+    return segments.all_standing(session.engine, session.name)
+
+
+def _stands_for(session: Session, place: Place, going: Sequence[Range]) -> tuple[Range, ...]:
+    """The rows whose content this segment holds once `going` have gone: neither pruned nor purged."""
+    log = session.log
+    gone = [*going, *((run.first, run.last) for run in log.holes()), *((seq, seq) for seq in log.erased())]
+    return ranges.subtract(place.segment.runs, gone)
 
 
 def _rebuilt(session: Session, seq: int) -> Lineage | None:
@@ -210,16 +226,18 @@ def forks_of(engine: Engine, name: str) -> list[str]:
 
 
 def finish(session: Session) -> int:
-    """Finish an open prune or purge; returns the seq at which it was finished, 0 if none was open."""
+    """Finish an open prune, purge or pack; returns the seq at which it was finished, 0 if none was open, or its packer lives."""
     purge_copies_of_parent(session)
-    return _finish_open(session)
+    return _finish_open(session, wait=True)
 
 
-def _finish_open(session: Session) -> int:
+def _finish_open(session: Session, wait: bool = False) -> int:
+    """`wait`: for a pack whose packer is alive; a removal does not."""
     lineage = session.log.catch_up()
     if not lineage.purging:
         states.sweep(session.engine, session.name)
-    done = _finish_prune(session, lineage.pruning) if lineage.pruning else 0
+    done = packing.finish(session, lineage.packing, wait) if lineage.packing else 0
+    done = _finish_prune(session, lineage.pruning) if lineage.pruning else done
     return _finish_purge(session, lineage.purging) if lineage.purging else done
 
 
@@ -228,10 +246,12 @@ def _finish_prune(session: Session, seq: int) -> int:
     for run in begun.runs:
         for first in range(run.first, run.last + 1, CHUNK):
             session.engine.delete(session.name, range(first, min(first + CHUNK, run.last + 1)))
+    session.engine.delete(session.name, begun.segments, content_only=True)
     last = max(run.last for run in begun.runs)
     stale = _stale_states(session, last, checkpoints(session))
     session.engine.delete_states(session.name, stale)
     left = [row.seq for run in begun.runs for row in session.engine.scan(session.name, run.first - 1, run.last)]
+    left += [row.seq for row in _rows_at(session, session.name, begun.segments) if not row.erased]
     _refuse_unless_gone(session, left, stale)
     return session.log.write(lambda now: [PruneFinished(begun=now.pruning)] if now.pruning else [])[0].head
 
@@ -244,7 +264,8 @@ def _finish_purge(session: Session, seq: int) -> int:
     stale = [s for s in session.engine.states(session.name) if first <= s < seq]
     session.engine.delete_states(session.name, stale)
     # States first: one that still has the content would look altered beside rows that have lost it.
-    going = [int(s) for s in begun.stand_ins]
+    packing.repack(session, seq, begun)
+    going = [*map(int, begun.stand_ins), *begun.segments]
     session.engine.delete(session.name, going, content_only=True)
     left = [row.seq for row in _rows_at(session, session.name, going) if not row.erased]
     _refuse_unless_gone(session, left, stale)
@@ -290,7 +311,7 @@ def _purge_copies(child: Session, begun: PurgeBegun, parent: str) -> None:
     told = [key for k in begun.effects for key in (k, f"{parent}{k}")]
 
     def decide(lineage: Lineage) -> Sequence[Entry]:
-        copies = [row for row in _rows_at(child, child.name, begun.seqs) if row.inner in inner and not row.erased]
+        copies = [row for row in _rows_at(child, child.name, begun.seqs) if row.inner in inner and row.seq not in child.log.erased()]
         turns = _with_content(child, lineage, [cast(TurnAppended, child.log.entry(row)).id for row in copies])
         plan = Purge(child, lineage, turns, told)
         return [plan.entry()] if turns or plan.effects else []

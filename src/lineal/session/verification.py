@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from lineal import codec, ranges
 from lineal.engines import Row
-from lineal.entries import CompactionCommitted, Entry, Range, Run, TurnAppended
+from lineal.entries import CompactionCommitted, Entry, PackBegun, PackCommitted, Range, Run, TurnAppended
 from lineal.errors import Corrupt, Refused, Unavailable
 from lineal.fold import Misfit, fold
 from lineal.lineage import Lineage, empty
 from lineal.rules.integrity import AnchorSeen, CompactionVerdict, Finding, Gap, Mismatch, Report, RowSeen, conclude, judge_finding
 from lineal.session.generation import view_digest
 from lineal.session.log import Log
+from lineal.session.segments import all_standing
 from lineal.session.states import tainted, unpack
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ class _Reader:
         # What is only ever behind the log is read before it: others may append while it is read.
         self.states = set(engine.states(name))
         self.anchored = anchor.read(name).get(name) if anchor else None
+        self.full: set[int] = set()  # segments that have their content
+        self.manifest: dict[int, tuple[Range, ...]] = {}
+        self.emptied: tuple[Range, ...] = ()
+        self.unpacked: dict[int, str] = {}  # digest at the begin of a pack, by seq
+        self._packs()
 
     def findings(self) -> Iterator[Finding]:
         after: int | None = 0
@@ -82,10 +88,14 @@ class _Reader:
         while seq < row.seq:
             run = next((r for r in self._holes() if r.first <= seq <= r.last), None)
             if run is None:
-                ids = tuple(self._lost(seq, row.seq - 1))
+                ids = (*self._lost(seq, row.seq - 1), *self._lost_segments(seq, row.seq - 1))
                 yield Finding(gap=Gap(seq, row.seq - 1, ids))
                 self.before, self.lineage = None, None
                 return
+            if self.before is not None and run.first == seq and run.before not in ("", self.before.hex()):
+                yield Finding(
+                    row=RowSeen(seq - 1, link_ok=False, id=f"seq {seq - 1}")
+                )  # not the row that stood there when the prune was begun
             inside = row.seq <= run.last
             self.before, self.lineage = (None if inside else bytes.fromhex(run.after)), None
             seq = row.seq if inside else run.last + 1
@@ -116,25 +126,67 @@ class _Reader:
         return (t.id for t in (lineage.turns if lineage else ()) if first <= t.seq <= last)
 
     def _row(self, row: Row) -> Iterator[Finding]:
-        gone = row.kind == codec.PRUNED
+        gone, header = row.kind == codec.PRUNED, row
+        row = self._restored(row)
         inner_ok = row.erased or codec.digest(row.salt, row.body) == row.inner
         linked = self.before is None or row.digest == codec.link(
             self.before, row.seq, row.kind, row.generation, row.size, row.unique, row.keys, row.inner
         )
-        declared = gone or (row.erased and self._declared(row.seq))
+        declared = gone or (row.erased and (self._declared(row.seq) or self._may_be_empty(row)))
         expected = self.lineage.generation if self.lineage and not gone else row.generation
         seen = RowSeen(
-            row.seq, row.generation, expected, row.size, len(row.body), inner_ok, linked, row.erased, declared, (row.unique or row.kind)
-        )
+            row.seq, row.generation, expected, row.size, len(row.body), inner_ok, linked, row.erased, declared, (row.unique or row.kind),
+            self.manifest.get(row.seq, ()),
+        )  # fmt: skip
         yield Finding(row=seen)
         self.before = row.digest
+        self.full |= {row.seq} if row.kind == "segment" and not row.erased else set()
         entry = self._entry(row) if inner_ok and not gone and (declared or not row.erased) else None
         if entry is None:
             self.lineage = None
         elif self.lineage is not None:
-            yield from self._step(row, entry)
+            yield from self._step(header, entry)
         if row.seq in self.states:
             yield from self._state(row)
+
+    # --- packed rows -------------------------------------------------------------------------------------------------
+
+    def _packs(self) -> None:
+        """What is declared of segments, as of now. Nothing where that is damaged itself."""
+        try:
+            entries = (self.log.look(row) for row in self.engine.find(self.name, "pack"))
+            self.manifest = {p.seq: p.runs for e in entries if isinstance(e, PackCommitted) for p in e.segments}
+            self.emptied = self.log.segments_gone()
+        except Corrupt:
+            self.emptied = ()
+
+    def _may_be_empty(self, row: Row) -> bool:
+        if row.kind != "segment":
+            return False
+        if not ranges.contains(self.emptied, row.seq):
+            self._packs()
+        return ranges.contains(self.emptied, row.seq)
+
+    def _restored(self, row: Row) -> Row:
+        """The row with its content, from its own place or a segment; empty if it has none any more, or the segment is damaged."""
+        try:
+            return self.log.restored(row)
+        except Corrupt:
+            return row
+
+    def _lost_segments(self, first: int, last: int) -> Iterator[str]:
+        return (f"segment of {ranges.told(runs)}" for seq, runs in self.manifest.items() if first <= seq <= last)
+
+    def _leftovers(self) -> Iterator[Finding]:
+        """Segments with content that no manifest and no purge names, or that others have taken the place of."""
+        self._packs()
+        purges = {row.seq for row in self.engine.find(self.name, "purge")}
+        for place in all_standing(self.engine, self.name):
+            named = place.seq in self.manifest or place.segment.begun in purges
+            if place.seq in self.full and (not named or ranges.contains(self.emptied, place.seq)):
+                yield Finding(leftover=f"segment at seq {place.seq}")
+
+    # --- the fold and the states -------------------------------------------------------------------------------------
 
     def _entry(self, row: Row) -> Entry | None:
         try:
@@ -147,6 +199,10 @@ class _Reader:
         assert lineage is not None
         if isinstance(entry, CompactionCommitted) and view_digest(lineage.items) != entry.pre_digest:
             yield Finding(mismatch=Mismatch(entry.generation, "pre", row.seq))
+        if isinstance(entry, PackBegun):
+            self.unpacked[row.seq] = entry.pre_digest
+        if isinstance(entry, PackCommitted) and self.unpacked.get(entry.begun) != entry.post_digest:
+            yield Finding(mismatch=Mismatch(row.generation, "post", row.seq))
         try:
             after = fold(lineage, row.seq, row.digest.hex(), row.inner.hex(), entry)
         except Misfit:
@@ -180,6 +236,8 @@ class _Reader:
             # A state is kept only for an entry that was acknowledged: a log that ends before it has lost its tail.
             newest = self.engine.state(self.name, max(beyond))
             yield Finding(anchor=AnchorSeen(max(beyond), False, self.head)) if newest else Finding()
+        if self.in_flight is None:
+            yield from self._leftovers()
         if self.anchored:
             seq, digest, _ = self.anchored
             yield Finding(anchor=AnchorSeen(seq, self.log.digest_at(seq) == digest, self.head))
@@ -191,7 +249,7 @@ class _Reader:
             return None
         if lineage.in_flight:
             return lineage.in_flight.generation
-        return lineage.generation if lineage.pruning or lineage.purging or self.unswept else None
+        return lineage.generation if lineage.pruning or lineage.purging or lineage.packing or self.unswept else None
 
 
 def verify(engine: Engine, name: str, clock: Clock, anchor: HeadAnchor | None = None) -> Reports:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineal.anchor import Head
-from lineal.entries import Suspended
+from lineal.entries import Holder, Lease, PackBegun, Suspended
 from lineal.holder import release
 from lineal.session.outcomes import Record
 from lineal.store import Store
@@ -52,6 +52,13 @@ def _goes_about(tale: Tale) -> None:
     session.log.write(lambda lineage: [Suspended(tokens=lineage.tokens, floor_tokens=90, pinned_tokens=10, trigger=POLICY.trigger)])
 
 
+def _packs_in_vain(tale: Tale) -> None:
+    """A pack whose packer died before it was committed."""
+    dead = Lease(Holder("nobody"), 0.0, 0.0)
+    tale.session.log.write(lambda lineage: [PackBegun(runs=((1, 2),), entries=2, bytes=90, pre_digest="00", lease=dead)])
+    tale.session.finish_removal()
+
+
 def _is_a_guest(tale: Tale) -> None:
     """A host keeps something of its own there, and lets go of some of it."""
     kept = tale.session.keep("graph", "cp", [Record({"n": n}, key=f"cp{n}", turns=("u16",)) for n in range(3)])
@@ -61,6 +68,7 @@ def _is_a_guest(tale: Tale) -> None:
 def _talks_on(tale: Tale) -> None:
     tale.session.append([m for n in range(17, 24) for m in (answer(n), user(n))], id=[i for n in range(17, 24) for i in (f"a{n}", f"u{n}")])
     tale.session.compact()
+    tale.session.pack()
     tale.session.checkpoint("the end")
     tale.session.append([answer(24), user(24), answer(25)], id=["a24", "u24", "a25"])
 
@@ -70,6 +78,7 @@ LIFE: tuple[Step, ...] = (
     Step("go about", _goes_about),
     Step("act", _acts),
     Step("be a guest", _is_a_guest),
+    Step("pack in vain", _packs_in_vain),
     Step("talk on", _talks_on),
     STORY[-1],
 )

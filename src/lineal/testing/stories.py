@@ -168,6 +168,7 @@ STORY: tuple[Step, ...] = (
     Step("resolve", lambda t: t.session.resolve_effect("mail:1", "not_happened", "asked ann")),
     Step("unpin", lambda t: t.session.unpin("u3")),
     Step("say behind", lambda t: t.session.append([answer(13), user(13)], id=["a13", "u13"])),
+    Step("pack", lambda t: t.session.pack()),
     Step("roll back", _roll_back),
     Step("say again", lambda t: t.session.append([answer(2), user(14)], id=["a2", "u14"])),
     Step("fork", _fork),

@@ -177,7 +177,8 @@ def health(status: Status, lineage: Lineage, policy: Policy) -> Iterator[HealthR
         over, engaged = row.used > row.ceiling, row.trigger is not None and row.used > row.trigger
         yield HealthRow(row.name, "bad" if over else "watch" if engaged else "ok", row.text, "compact" if over or engaged else "")
     unknown, waiting = status.unknown_effects, status.open_calls
-    removals = [f"{what} begun at seq {at}" for what, at in (("prune", lineage.pruning), ("purge", lineage.purging)) if at]
+    open_now = (("prune", lineage.pruning), ("purge", lineage.purging), ("pack", lineage.packing))
+    removals = [f"{what} begun at seq {at}" for what, at in open_now if at]
     looks: tuple[tuple[str, Literal["watch", "bad"], str, str, str], ...] = (
         ("integrity", "bad", status.latched or "", "no damage met", "read-only until `verify` finds nothing wrong"),
         ("compaction", "watch", _in_flight(status), "none in flight", "wait for it; `recover` closes one whose holder is gone"),

@@ -22,12 +22,17 @@ from lineal.entries import (
     Evicted,
     Forked,
     HostRecord,
+    PackAborted,
+    PackBegun,
+    PackCommitted,
+    PackFinished,
     Pinned,
     PruneBegun,
     PruneFinished,
     PurgeBegun,
     PurgeFinished,
     RolledBack,
+    Segment,
     Suspended,
     TurnAppended,
     Unknown,
@@ -210,6 +215,31 @@ def _purge_finished(e: PurgeFinished) -> Told:
     return f"purge of seq {e.begun} finished", {"begun": e.begun}
 
 
+def _pack_begun(e: PackBegun) -> Told:
+    detail = {"entries": e.entries, "bytes": e.bytes, "ranges": [list(r) for r in e.runs]}
+    return f"pack begun: {e.entries:,} entries, {e.bytes:,} bytes, seq {told(e.runs)}", detail
+
+
+def _segment(e: Segment) -> Told:
+    if not e.packed:
+        return "segment without content", {}
+    detail = {"begun": e.begun, "ranges": [list(r) for r in e.runs], "size": e.size, "bytes": len(e.packed), "replaces": list(e.replaces)}
+    return f"segment of seq {told(e.runs)}: {e.size:,} bytes in {len(e.packed):,}", detail
+
+
+def _pack_committed(e: PackCommitted) -> Told:
+    detail = {"begun": e.begun, "segments": [p.seq for p in e.segments], "replaced": list(e.replaced)}
+    return f"pack of seq {e.begun} committed: {len(e.segments):,} segments", detail
+
+
+def _pack_aborted(e: PackAborted) -> Told:
+    return f"pack of seq {e.begun} aborted: {len(e.leftovers):,} segments go", {"begun": e.begun, "leftovers": list(e.leftovers)}
+
+
+def _pack_finished(e: PackFinished) -> Told:
+    return f"pack of seq {e.begun} finished", {"begun": e.begun}
+
+
 def _host(e: HostRecord) -> Told:
     detail = {"space": e.space, "group": e.group, "key": e.key, "turns": len(e.turns), "releases": len(e.releases)}
     if e.releases:
@@ -255,6 +285,11 @@ _TOLD: dict[type[Entry], Callable[[Any], Told]] = {
     PruneFinished: _prune_finished,
     PurgeBegun: _purge_begun,
     PurgeFinished: _purge_finished,
+    PackBegun: _pack_begun,
+    Segment: _segment,
+    PackCommitted: _pack_committed,
+    PackAborted: _pack_aborted,
+    PackFinished: _pack_finished,
     HostRecord: _host,
     Unknown: _annotation,
 }

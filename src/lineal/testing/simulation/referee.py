@@ -25,11 +25,16 @@ from lineal.entries import (
     Entry,
     Forked,
     Lease,
+    PackAborted,
+    PackBegun,
+    PackCommitted,
+    PackFinished,
     PruneBegun,
     PruneFinished,
     PurgeBegun,
     PurgeFinished,
     RolledBack,
+    Segment,
     Suspended,
     Turn,
 )
@@ -63,6 +68,7 @@ class Watched:
     barriers: list[int] = field(default_factory=list)  # seqs of lossy commits and rollbacks: nothing below them is restored
     holes: list[tuple[int, int]] = field(default_factory=list)
     erased: set[int] = field(default_factory=set)
+    packed: set[int] = field(default_factory=set)  # rows whose content may go, for a segment has it; and segments
     removing: Process | None = None
 
 
@@ -130,7 +136,7 @@ class Referee:
     def dropped(self, who: Who, session: str, seqs: Sequence[int]) -> None:
         """Rows may be dropped only where the log says so first (R54)."""
         watched = self.sessions[session]
-        bare = [s for s in seqs if s not in watched.erased and not any(a <= s <= b for a, b in watched.holes)]
+        bare = [s for s in seqs if s not in watched.erased | watched.packed and not any(a <= s <= b for a, b in watched.holes)]
         if bare:
             self.complain("lost", f"{who.name} drops rows {bare} of {session!r}, and no prune or purge says so")
 
@@ -197,12 +203,26 @@ class Referee:
                     self.world.not_happened[session, e.key].append(seq)
             case PruneBegun():
                 watched.holes += [(run.first, run.last) for run in e.runs]
+                watched.packed |= {*e.segments}
                 watched.removing = writer
                 self.reached("prune")
             case PurgeBegun():
                 watched.erased |= {int(seq) for seq in e.stand_ins}
+                watched.packed |= {*e.segments}
                 watched.flight, watched.anchors, watched.removing = None, (), writer
                 self.reached("purge")
+            case PackBegun():
+                watched.removing = writer
+                self.reached("pack")
+            case Segment():
+                watched.packed.add(seq)  # a leftover if it comes to nothing; later ones may take its place
+            case PackCommitted():
+                watched.packed |= {s for piece in e.segments for a, b in piece.runs for s in range(a, b + 1)}
+                self.reached("pack committed")
+            case PackAborted():
+                self.reached("pack aborted")
+            case PackFinished() if watched.removing is not writer:
+                self.reached("pack resumed")
             case PruneFinished() | PurgeFinished():
                 if watched.removing is not writer:
                     self.reached("prune resumed" if isinstance(e, PruneFinished) else "purge resumed")

@@ -65,6 +65,7 @@ COMPACTOR: Mapping[str, int] = {
     "commit": 4,
     "maybe compact": 6,
     "prune": 8,
+    "pack": 8,
     "finish removal": 5,
     "checkpoint": 3,
     "verify": 3,

@@ -330,6 +330,13 @@ def prune(actor: Actor, session: Session, verb: Verb) -> str:
     return f"{session.prune(keep_checkpoints=[None, 0, 1][verb.picks[0] % 3]).entries} rows dropped"
 
 
+def pack(actor: Actor, session: Session, verb: Verb) -> str:
+    packed = session.pack(before=None if verb.picks[0] % 3 else max(1, session.status().head - verb.picks[1]))
+    if packed.damaged:
+        actor.referee.complain("torn", f"{actor.name}: pack of {session.name!r} finds rows {packed.damaged} damaged")
+    return f"{packed.entries} entries into {packed.segments} segments"  # how small they are depends on their salts
+
+
 def finish_removal(actor: Actor, session: Session, verb: Verb) -> str:
     return f"finished at {session.finish_removal()}"
 
@@ -384,6 +391,7 @@ VERBS: dict[str, VerbOf] = {
     "fork": fork,
     "purge": purge,
     "prune": prune,
+    "pack": pack,
     "finish removal": finish_removal,
     "verify": verify,
     "expand": expand,
