@@ -32,6 +32,9 @@ EXPLAINED: dict[str, str] = {
     # --- expressions --------------------------------------------------------------------------------------------------
     "fold.py::_chained: return after -> pass": "the same chains are written anew",
     "rules/cut.py::spill_cut: any(t.id in why for t in u.turns) -> *": "what protects one turn of a unit protects the whole unit",
+    'rules/completion.py::false_completion: return "" -> pass': "where no effect is open nothing is sought in the text",
+    "rules/integrity.py::conclude: max(len(first.ids)*": "what is joined is cut to that length anyway; this only saves the work",
+    "rules/rollback.py::_above: isinstance(effect_id, str) and *": "ids of another type than the ledger's are refused before",
     "holder.py::SystemClock.boot: hasattr(time, *": "the two clocks differ only on a machine that slept",
     "holder.py::new_holder: _start_of(pid) or 0 -> *": "where a process has no start time it is told by its id alone",
     "holder.py::_boot_id: path.exists() -> *": "where a machine has no boot id a lease is judged by its deadline alone",

@@ -100,3 +100,32 @@ def test_the_clause_is_named() -> None:
 def test_sweeping() -> None:
     assert sweeping("everything is done")
     assert not sweeping("everything but the docs might be done")
+
+
+NAMED = [  # tool, text, whether the text says of it that it is done
+    ("rotate_key", "The keys were rotated.", True),
+    ("rotate_key", "The logs were rotated.", False),
+    ("rotate_log", "Logging was rotated.", False),
+    ("transfer_file", "The file was transformed.", False),
+    ("run_migration", "The run of the migration is done.", True),
+    ("db_up", "The db up is done.", True),
+]
+
+
+@pytest.mark.parametrize(("tool", "text", "claims"), NAMED)
+def test_a_tool_is_named_by_forms_of_its_words_and_by_no_others(tool: str, text: str, claims: bool) -> None:
+    """R20: key and keys, rotate and rotated; not log and logging, nor transfer and transform."""
+    assert bool(false_completion(text, [("x-1-y", tool, "unknown")])) is claims
+
+
+def test_only_a_heading_makes_a_list_one_of_things_that_are_done() -> None:
+    """R20: a line without a colon or marks of a heading is a sentence like any other."""
+    ledger = [("rotate:1", "rotate_key", "unknown")]
+    assert false_completion("Things done today:\n- rotate the key", ledger)
+    assert not false_completion("Things done today\n- rotate the key", ledger)
+
+
+def test_a_claim_of_all_that_stands_in_one_part_of_a_sentence_is_a_claim() -> None:
+    """R20."""
+    assert sweeping("All steps are done, and the weather is fine")
+    assert not sweeping("The weather is fine, and the sea is calm")

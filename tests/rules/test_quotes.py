@@ -158,3 +158,9 @@ def test_one_clause_that_is_a_yes_is_a_yes() -> None:
     """R18: the others may say anything else; a question is none, and a no is none."""
     assert quotes.says_yes("Yes, but first run the tests.") and quotes.says_yes("I looked at it, go ahead.")
     assert not quotes.says_yes("Shall I say yes?") and not quotes.says_yes("No, do not go ahead.")
+
+
+def test_a_denial_at_the_very_beginning_of_a_clause_is_heard() -> None:
+    """R19: there is no more text in front of the approval than the denial."""
+    assert not invented_approval("Not that the user approved the deploy of region north to everybody at once", ["Deploy it."])
+    assert invented_approval("The user approved the deploy of region north to everybody at once", ["Is it ready?"])

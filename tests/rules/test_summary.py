@@ -228,3 +228,9 @@ def test_a_text_longer_than_everything_is_judged_in_linear_time() -> None:
         "[ ",
     ]:
         assert cost(piece * (60_000 // len(piece))) < limit, piece
+
+
+def test_an_echo_with_other_white_space_is_an_echo() -> None:
+    """R15: a long turn may be laid out with some hundred blanks and line ends more than what repeats it."""
+    said = " ".join(f"step {n} of the plan was looked at" for n in range(40))
+    assert judge(facts(said, other_texts=(said.replace(" of ", "   \n  of ").replace(" plan", "  \n  plan"),))).reason == "echo"

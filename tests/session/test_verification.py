@@ -297,3 +297,17 @@ def test_a_row_that_was_rewritten_in_front_of_a_hole_is_named(session: Session, 
         store.session(session.name, session.policy, brief).ledger()
     with pytest.raises(Corrupt, match="chain broken"):
         Store(memory).session(session.name, session.policy, brief).ledger("k")
+
+
+def test_a_state_of_another_log_does_not_stand_in_for_what_was_pruned(house: Any, session: Session, fill: Any, brief: Any) -> None:
+    """R61: behind a hole the fold goes on from a state; one that is of another chain is named, not gone on from."""
+    other = house.session("other")
+    for one in (session, other):
+        fill(one, 16)
+        one.compact(brief)
+        one.prune()
+    seq, _ = session.engine.state("agent")
+    theirs = other.engine.state("other")
+    assert theirs and theirs[0] == seq
+    session.engine.put_state("agent", seq, theirs[1])
+    assert [r.verdict.name for r in session.verify() if seq in r.seqs] == ["ALTERED"]
