@@ -107,7 +107,7 @@ NAMED = [  # tool, text, whether the text says of it that it is done
     ("rotate_key", "The logs were rotated.", False),
     ("rotate_log", "Logging was rotated.", False),
     ("transfer_file", "The file was transformed.", False),
-    ("run_migration", "The run of the migration is done.", True),
+    ("run_invoice", "The run of the invoice is done.", True),
     ("db_up", "The db up is done.", True),
 ]
 

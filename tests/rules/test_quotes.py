@@ -162,5 +162,6 @@ def test_one_clause_that_is_a_yes_is_a_yes() -> None:
 
 def test_a_denial_at_the_very_beginning_of_a_clause_is_heard() -> None:
     """R19: there is no more text in front of the approval than the denial."""
-    assert not invented_approval("Not that the user approved the deploy of region north to everybody at once", ["Deploy it."])
-    assert invented_approval("The user approved the deploy of region north to everybody at once", ["Is it ready?"])
+    rest = " the deploy of region north to everybody at once" + ", with all that belongs to it" * 12
+    assert not invented_approval(f"Not that the user approved{rest}", ["Is it ready?"])
+    assert invented_approval(f"The user approved{rest}", ["Is it ready?"])
