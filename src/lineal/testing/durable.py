@@ -6,6 +6,7 @@ processes of these tests find the engine by it.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,13 @@ from lineal.testing.engine import EngineTests, is_one_order, refusal, row
 
 
 class DurableEngineTests(EngineTests):
-    """All of `EngineTests`, and E1 and E8 with processes that are killed and processes that meet."""
+    """All of `EngineTests`, and E1 and E8 with processes that are killed and processes that meet.
+
+    A store that one process at a time may hold says `shared = False`: then a second one must be refused by name while it is
+    held, and let in when it waits; processes that open, append and close in turn make one order. Nothing else changes.
+    """
+
+    shared = True
 
     def test_what_was_acknowledged_survives_a_kill(self, engine_url: str) -> None:
         """E1, R1: a process appends, tells each seq after it was acknowledged, and is killed; each of them is there."""
@@ -34,6 +41,9 @@ class DurableEngineTests(EngineTests):
 
     def test_processes_that_append_at_once_make_one_order(self, engine_url: str) -> None:
         """E2, E8, R31: three processes on one session, while this one reads; nothing is lost, nothing twice."""
+        if not self.shared:
+            self._second_process_waits_or_is_refused(engine_url)
+            return
         engine = open_engine(engine_url)
         children = [_process(_APPEND_WITH_RETRIES, engine_url, str(name)) for name in range(3)]
         longest = 0
@@ -45,6 +55,25 @@ class DurableEngineTests(EngineTests):
         for child in children:
             child.communicate()
         is_one_order(engine, 3, 40)
+        engine.close()
+
+    def _second_process_waits_or_is_refused(self, engine_url: str) -> None:
+        """E8 where one process holds the store: never two at once; one that waits is let in, and each sees what stood before."""
+        engine = open_engine(engine_url)
+        engine.append("held", 0, [row(1)])
+        with _process(_OPEN_SOON, engine_url) as child:
+            kind, said = _line(child).split(" ", 1)
+        assert kind == "Unavailable" and str(os.getpid()) in said and "Way out" in said, f"not refused by name: {kind} {said}"
+        children = [_process(_APPEND_IN_TURNS, engine_url, str(name)) for name in range(3)]
+        engine.append("held", 1, [row(2)])
+        assert [child.poll() for child in children] == [None, None, None]
+        engine.close()
+        assert [child.wait() for child in children] == [0, 0, 0]
+        for child in children:
+            child.communicate()
+        engine = open_engine(engine_url, create=False)
+        is_one_order(engine, 3, 40)
+        assert [r.seq for r in engine.scan("held")] == [1, 2]
         engine.close()
 
     def test_a_store_that_is_not_there_is_not_made_unasked(self, engine_url: str) -> None:
@@ -72,6 +101,30 @@ from lineal.testing.engine import append_with_retries
 engine = open_engine(sys.argv[1])
 append_with_retries(engine, "s", (b"%s %d" % (sys.argv[2].encode(), n) for n in range(40)))
 engine.close()
+"""
+
+_OPEN_SOON = """
+import sys
+from lineal.engines import open_engine
+from lineal.errors import LinealError
+url = sys.argv[1]
+try:
+    open_engine(f"{url}{'&' if '?' in url else '?'}wait=0.1")
+    print("let in", flush=True)
+except LinealError as e:
+    print(type(e).__name__, e, flush=True)
+"""
+
+_APPEND_IN_TURNS = """
+import sys
+from lineal.engines import open_engine
+from lineal.testing.engine import append_with_retries
+url = sys.argv[1]
+url = f"{url}{'&' if '?' in url else '?'}wait=60"
+for n in range(40):
+    engine = open_engine(url)
+    append_with_retries(engine, "s", [b"%s %d" % (sys.argv[2].encode(), n)])
+    engine.close()
 """
 
 
