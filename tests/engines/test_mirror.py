@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -158,3 +159,17 @@ class TestMirrorOfPostgres:
         run_state_machine_as_test(
             MirrorOfPostgres, settings=settings(max_examples=12, stateful_step_count=40, deadline=None, suppress_health_check=ANY_HEALTH)
         )
+
+
+@pytest.mark.parametrize("scheme", ["rocksdb", "cassandra"])
+def test_the_same_life_in_a_directory(scheme: str) -> None:
+    """E2 to E9."""
+
+    class InDirectory(Mirror):
+        def new_store(self) -> str:
+            self.directory = tempfile.TemporaryDirectory()
+            return f"{scheme}:///{self.directory.name}/store"
+
+    run_state_machine_as_test(
+        InDirectory, settings=settings(max_examples=8, stateful_step_count=30, deadline=None, suppress_health_check=ANY_HEALTH)
+    )

@@ -11,7 +11,7 @@ What an engine owes, and all it owes (each point is a test in `lineal.testing.En
 | E5 | `find` yields the rows that carry a key, newest first, without scanning the log |
 | E6 | `delete` is bounded and idempotent; with `content_only` a row keeps its header and digests, loses salt and body |
 | E7 | states are a disposable index beside the log: the newest at or below a seq can be had without reading the log |
-| E8 | two processes may hold the engine open, or the second one is refused by name, never let in; each reads what another has been told is written |
+| E8 | two processes may hold the engine open, or the second is refused by name; each reads what another was told is written |
 | E9 | a failure is `Unavailable` (or `Corrupt`), never a partial result |
 
 No promise needs more than one session's partition: on a cluster a conditional append to one partition is enough.

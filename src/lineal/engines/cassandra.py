@@ -24,7 +24,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-
 from lineal.engines import Duplicate, Row, refuse_unless_following
 from lineal.engines import cassandra_rows as cql
 from lineal.engines.cassandra_files import MANIFEST
@@ -302,5 +301,3 @@ class _Merged:
         self._expected.came(row.seq)
         if self._kinds is None or row.kind in self._kinds:
             yield row
-
-

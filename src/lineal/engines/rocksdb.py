@@ -15,10 +15,8 @@ it may still read: `status()["erasure"]` tells, and the compaction is done again
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,43 +24,27 @@ from typing import Any
 import rocksdict as rocks
 
 from lineal.engines import Duplicate, Row, refuse_unless_following
-from lineal.engines.held import Held, Place, hold, locate, ready, release, replace_file
+from lineal.engines.held import Held, Place, hold, locate, ready, release
+from lineal.engines.rocksdb_database import MADE, Database, errors_of, open_database, size_of, value_of, walk
 from lineal.engines.rocksdb_rows import (
-    FORMAT, FORMAT_KEY, MOST, NUMBER_KEY, Keys, carried, name_key, number, numbered, packed, packed_meta, unpacked, unpacked_meta,
+    MOST,
+    NUMBER_KEY,
+    Keys,
+    carried,
+    name_key,
+    number,
+    numbered,
+    packed,
+    packed_meta,
+    unpacked,
+    unpacked_meta,
 )  # fmt: skip
 from lineal.engines.sqlite_rows import text
 from lineal.engines.standing import Expected, Standing
-from lineal.errors import Conflict, Corrupt, LinealError, Unavailable
+from lineal.errors import Conflict, Corrupt, Unavailable
 
-MADE = "lineal.rocksdb"  # written once the store is whole: where it stands, nothing is ever made anew
 OPTIONS = {"compression": ("lz4", "none", "zstd")}
 CHUNK_ROWS = 500  # rows that one batch of a deletion takes at most
-
-
-class _Database:
-    """The open database of this process, the scans that read from it, and the numbers of sessions that were erased under one."""
-
-    def __init__(self, path: str, options: rocks.Options):
-        self.db = rocks.Rdict(path, options)
-        self.scans: weakref.WeakSet[_Scan] = weakref.WeakSet()
-        self.owed: set[int] = set()
-
-    def erase(self, session_number: int) -> None:
-        """Leave no older value of this session in any file. Under the writer's lock."""
-        keys, thorough = Keys(session_number), rocks.CompactOptions()
-        thorough.set_bottommost_level_compaction(rocks.BottommostLevelCompaction.force())
-        self.db.flush(True)
-        self.db.compact_range(keys.prefix, keys.end, thorough)
-        (self.owed.add if self.scans else self.owed.discard)(session_number)
-
-    def close(self) -> None:
-        for scan in list(self.scans):
-            scan.close()
-        try:
-            for session_number in sorted(self.owed):
-                self.erase(session_number)
-        finally:
-            self.db.close()
 
 
 class RocksEngine:
@@ -70,7 +52,7 @@ class RocksEngine:
 
     name = "rocksdb"
 
-    def __init__(self, place: Place, held: Held[_Database], sync: bool):
+    def __init__(self, place: Place, held: Held[Database], sync: bool):
         self.path, self._place, self._held, self._closed = place.path, place, held, False
         self._durably = rocks.WriteOptions()
         self._durably.sync = sync
@@ -86,7 +68,7 @@ class RocksEngine:
         """
         place = locate(url, "rocksdb", OPTIONS)
         there = ready(place, MADE, create)
-        return cls(place, hold(place, lambda: _open(place, there)), cls.synced)
+        return cls(place, hold(place, lambda: open_database(place, there)), cls.synced)
 
     # --- the port ----------------------------------------------------------------------------------------------------
 
@@ -120,7 +102,7 @@ class RocksEngine:
     @staticmethod
     def _unique_holder(db: rocks.Rdict, keys: Keys, key: str) -> int:
         prefix = keys.lookup(key)
-        return next((numbered(k) for k, mark in _walk(db, prefix, prefix + number(MOST)) if mark), 0)
+        return next((numbered(k) for k, mark in walk(db, prefix, prefix + number(MOST)) if mark), 0)
 
     def scan(self, session: str, after: int = 0, until: int | None = None, kinds: Sequence[str] | None = None) -> Iterator[Row]:
         """One snapshot, taken now. It is held until the iterator ends, is closed, or is forgotten."""
@@ -136,11 +118,11 @@ class RocksEngine:
             snapshot = store.db.snapshot()
             found, _, _ = self._session(snapshot, session)
             prefix = Keys(found).lookup(key)
-            carriers = [numbered(k) for k, _ in _walk(snapshot, prefix, prefix + number(MOST))] if found else []
+            carriers = [numbered(k) for k, _ in walk(snapshot, prefix, prefix + number(MOST))] if found else []
             return [self._row(snapshot, session, found, seq) for seq in carriers[::-1][:limit]]
 
     def _row(self, db: Any, session: str, found: int, seq: int) -> Row:
-        data = _value(db, Keys(found).entry(seq))
+        data = value_of(db, Keys(found).entry(seq))
         if data is None:
             raise Corrupt(session, seq, "the row that the index names", "none", "missing row")
         return unpacked(session, seq, data)
@@ -196,7 +178,7 @@ class RocksEngine:
     def states(self, session: str) -> list[int]:
         with self._reading("states", session) as store:
             found, _, _ = self._session(store.db, session)
-            return [numbered(key) for key, _ in _walk(store.db, Keys(found).states, Keys(found).states_end)] if found else []
+            return [numbered(key) for key, _ in walk(store.db, Keys(found).states, Keys(found).states_end)] if found else []
 
     def delete_states(self, session: str, seqs: Iterable[int]) -> None:
         going = [seq for seq in seqs if 0 <= seq <= MOST]
@@ -226,7 +208,7 @@ class RocksEngine:
     def sessions(self) -> list[str]:
         with self._reading("sessions", "") as store:
             snapshot = store.db.snapshot()
-            names = [text(key[1:]) for key, _ in _walk(snapshot, b"N", b"O")]
+            names = [text(key[1:]) for key, _ in walk(snapshot, b"N", b"O")]
             return sorted(name for name in names if self._session(snapshot, name)[1].head)
 
     def status(self) -> dict[str, Any]:
@@ -235,7 +217,7 @@ class RocksEngine:
             return {
                 "engine": self.name,
                 "path": self.path,
-                "bytes": sum(_size(file) for file in Path(self.path).iterdir()),
+                "bytes": sum(size_of(file) for file in Path(self.path).iterdir()),
                 "durable": self._durably.sync,
                 "compression": self._place.chosen["compression"],
                 "tables": len(store.db.live_files()),
@@ -270,7 +252,7 @@ class RocksEngine:
         return f"{what} in session {session!r} of {self.path}" if session else f"{what} of {self.path}"
 
     @contextmanager
-    def _reading(self, what: str, session: str) -> Iterator[_Database]:
+    def _reading(self, what: str, session: str) -> Iterator[Database]:
         asked = self._asked(what, session)
         if self._closed:
             raise Unavailable(asked, "the store was closed", "open it again")
@@ -286,11 +268,11 @@ class RocksEngine:
     @staticmethod
     def _session(db: Any, session: str) -> tuple[int, Standing, str | None]:
         """Its number (0: there is none), what stands of it, and why it is latched."""
-        data = _value(db, name_key(session))
+        data = value_of(db, name_key(session))
         if data is None:
             return 0, Standing(), None
         found = numbered(data)
-        meta = _value(db, Keys(found).meta)
+        meta = value_of(db, Keys(found).meta)
         if meta is None:
             raise Corrupt(session, 0, f"what is kept of session number {found}", "nothing", "missing session")
         name, standing, latched = unpacked_meta(meta)
@@ -300,18 +282,16 @@ class RocksEngine:
 
     @staticmethod
     def _new_session(db: rocks.Rdict, batch: rocks.WriteBatch, session: str) -> int:
-        found = numbered(_value(db, NUMBER_KEY) or number(0)) + 1
+        found = numbered(value_of(db, NUMBER_KEY) or number(0)) + 1
         batch.put(NUMBER_KEY, number(found))
         batch.put(name_key(session), number(found))
         return found
 
     @staticmethod
-    def _set_session(
-        db: rocks.Rdict, batch: rocks.WriteBatch, session: str, found: int, standing: Standing, latched: str | None
-    ) -> None:
+    def _set_session(db: rocks.Rdict, batch: rocks.WriteBatch, session: str, found: int, standing: Standing, latched: str | None) -> None:
         """What stands now; a session of which nothing is left is forgotten."""
         keys = Keys(found)
-        if standing.head or latched is not None or next(_walk(db, keys.states, keys.states_end), None):
+        if standing.head or latched is not None or next(walk(db, keys.states, keys.states_end), None):
             batch.put(keys.meta, packed_meta(session, standing, latched))
         else:
             batch.delete(keys.meta)
@@ -369,106 +349,3 @@ class _Scan:
 
     def close(self) -> None:
         self._it = None
-
-
-# --- the database ----------------------------------------------------------------------------------------------------
-
-
-def _open(place: Place, there: bool) -> _Database:
-    """Raises `Corrupt` where the store stood and has lost what RocksDB would quietly make anew."""
-    names = {entry.name for entry in os.scandir(place.path)}
-    if there and ("CURRENT" not in names or not any(name.endswith(".log") for name in names)):
-        lost = "CURRENT" if "CURRENT" not in names else "its log"
-        raise Corrupt("", 0, f"a lineal store in {place.path}", f"none of {lost}", "lost file")
-    with errors_of(f"open {place.path}"):
-        store = _Database(place.path, _options(place, make=not there))
-    try:
-        with errors_of(f"open {place.path}"):
-            _judge(place, store.db, there)
-    except BaseException:
-        with suppress(Exception):  # the first error is the one to tell
-            store.close()
-        raise
-    return store
-
-
-def _judge(place: Place, db: rocks.Rdict, there: bool) -> None:
-    data = _value(db, FORMAT_KEY)
-    found = None if data is None else numbered(data)
-    if found is not None and found > FORMAT:
-        raise Unavailable(f"store {place.path} of format {found}", f"this version reads format {FORMAT}", "upgrade lineal")
-    if there and found is None:
-        raise Corrupt("", 0, f"format 1 to {FORMAT} in {place.path}", "none", "lost file")
-    if not there:
-        if _value(db, NUMBER_KEY) is not None:
-            raise Corrupt("", 0, f"the file {MADE} beside a store in {place.path}", "none", "lost file")
-        durably = rocks.WriteOptions()
-        durably.sync = True
-        db.put(FORMAT_KEY, number(FORMAT), durably)
-        try:
-            replace_file(os.path.join(place.path, MADE), f"lineal store, RocksDB, format {FORMAT}\n".encode())
-        except OSError as e:
-            raise Unavailable(f"store {place.path}", e, "check the disk, then try again") from e
-
-
-def _options(place: Place, make: bool) -> rocks.Options:
-    options = rocks.Options(raw_mode=True)
-    options.create_if_missing(make)
-    options.set_paranoid_checks(True)
-    options.set_wal_recovery_mode(rocks.DBRecoveryMode.tolerate_corrupted_tail_records())  # any other mode takes a flipped bit for the end
-    options.set_compression_type(getattr(rocks.DBCompressionType, place.chosen["compression"])())
-    options.set_keep_log_file_num(2)
-    options.set_write_buffer_size(16 << 20)
-    return options
-
-
-@contextmanager
-def errors_of(asked: str, session: str = "", seq: int = 0) -> Iterator[None]:
-    """Inside, every error of RocksDB leaves as `Corrupt` or `Unavailable` (E9). `asked` says what was wanted of which store."""
-    try:
-        yield
-    except (LinealError, StopIteration, GeneratorExit, AssertionError):
-        raise
-    except rocks.DbClosedError as e:
-        raise Unavailable(asked, e, "open the store again") from e
-    except Exception as e:
-        if type(e) is not Exception:  # the library raises nothing more exact than `Exception`; anything else is a mistake of ours
-            raise
-        said = str(e)
-        if said.startswith("Corruption") or "No such file" in said:
-            raise Corrupt(session, seq, "blocks and files as they were written", f"{said} ({asked})", "damaged file") from e
-        remedy = "free disk space" if "No space" in said else "check the disk"
-        raise Unavailable(asked, said, f"{remedy}, close the store and open it again") from e
-
-
-def _value(db: Any, key: bytes) -> bytes | None:
-    """Of the database or of a snapshot."""
-    if isinstance(db, rocks.Rdict):
-        found: bytes | None = db.get(key)
-        return found
-    it = db.iter()  # a snapshot's own lookup tells an absent key from a failure by words only
-    it.seek(key)
-    if it.valid() and it.key() == key:
-        value: bytes = it.value()
-        return value
-    it.status()
-    return None
-
-
-def _walk(db: Any, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Pairs with `first <= key < end`; an end that the library did not mean raises."""
-    it = db.iter()
-    it.seek(first)
-    while it.valid() and it.key() < end:
-        yield it.key(), it.value()
-        it.next()
-    it.status()
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:  # a table that a compaction has just replaced
-        return 0
-
-
