@@ -342,18 +342,18 @@ def _purge_finished(old: Lineage, seq: int, inner: str, e: PurgeFinished) -> Lin
 
 
 def _pack_begun(old: Lineage, seq: int, inner: str, e: PackBegun) -> Lineage:
-    assert not old.packing, f"L7 at {seq}: a pack begins, {old.packing} is open"
+    _must(not old.packing, "L7 at", seq, "a pack begins while this one is open:", old.packing)
     return _replace(old, packing=seq)
 
 
 def _segment(old: Lineage, seq: int, inner: str, e: Segment) -> Lineage:
     """One whose content is gone (in a fork, after an abort) says nothing of where it belongs."""
-    assert not e.packed or e.begun in (old.packing, old.purging), f"L7 at {seq}: a segment of {e.begun}"
+    _must(not e.packed or e.begun in (old.packing, old.purging), "L7 at", seq, "a segment of", e.begun)
     return old
 
 
 def _pack_decided(old: Lineage, seq: int, inner: str, e: PackCommitted | PackAborted) -> Lineage:
-    assert e.begun == old.packing, f"L7 at {seq}: {e.begun} is decided, {old.packing} is open"
+    _must(e.begun == old.packing, "L7 at", seq, "decided:", e.begun, "open:", old.packing)
     return _replace(old, packing=seq)
 
 

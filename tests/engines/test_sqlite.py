@@ -392,3 +392,20 @@ def test_a_long_delete_lets_others_write_between_its_chunks(store_path: Path, mo
     assert written == 4 and [r.seq for r in engine.scan("s")] == [6]
     engine.close()
     other.close()
+
+
+def test_a_session_that_another_process_begins_meanwhile_is_not_taken_for_damage(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E8: its name is asked for in the index and then in the table; between the two it may have been made."""
+    engine, other = SqliteEngine.open(str(store_path)), SqliteEngine.open(str(store_path))
+    asked = engine._ask
+
+    def ask(*arguments: Any) -> list[Any]:
+        found = asked(*arguments)
+        if not other.sessions():
+            other.append("s", 0, rows(1, 1))
+        return found
+
+    monkeypatch.setattr(engine, "_ask", ask)
+    assert engine.latched("s") is None and other.sessions() == ["s"]
+    engine.close()
+    other.close()

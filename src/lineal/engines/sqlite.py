@@ -167,7 +167,10 @@ class SqliteEngine:
 
     def latched(self, session: str) -> str | None:
         found = self._ask("latched", session, sql.LATCHED, blob(session))
-        if not found and self._ask("latched", session, sql.NAMED, blob(session)):
+        named = not found and self._ask("latched", session, sql.NAMED, blob(session))
+        if named:  # or another process has just begun it, between the two questions
+            found = self._ask("latched", session, sql.LATCHED, blob(session))
+        if named and not found:
             raise Corrupt(session, 0, "its name in the index of sessions", "it in their table only", "damaged file")
         return text(found[0][0], session) if found and found[0][0] is not None else None
 

@@ -192,10 +192,13 @@ def _copy(source: Path, copy: Path) -> None:
     for _ in range(TRIES):
         before = _marks(source, wal)
         for end in ("", "-wal" if wal else "-journal"):
-            there = _beside(source, end)
             _beside(copy, end).unlink(missing_ok=True)
-            if there.exists():
-                shutil.copyfile(there, _beside(copy, end))
+            try:
+                shutil.copyfile(_beside(source, end), _beside(copy, end))
+            except FileNotFoundError:
+                if not end:
+                    raise
+                _beside(copy, end).unlink(missing_ok=True)  # there is none, or its writer has just ended: then the marks tell
         if _marks(source, wal) == before:
             return
         time.sleep(NAP)
