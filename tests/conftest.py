@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+with suppress(ImportError):  # what it starts writes to the stderr that stands when it is imported: not to one of click's test runner
+    import mcp.client.stdio  # noqa: F401
 
 from lineal.engines.memory import MemoryEngine
 from lineal.entries import Turn
